@@ -1,0 +1,144 @@
+"""A cloud of points in its user's own coordinates, and the way to the network's coordinates and back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class PointCloud:
+    """Points with what is known about them.
+
+    Attributes:
+        points: (N, 3), N ≥ 1, float32 or float64. Readers give float64: half a metre is lost when map coordinates
+            are rounded to float32 before their centre is taken off, so that rounding is left to `normalized`.
+        normals: (N, 3) or None. A row of zeros means that this point's normal is not known.
+        name: what error messages call it; for a file, the file's name.
+        centre: (3,) float64, and `scale`: a user's coordinates are ``points * scale + centre``.
+        non_finite, duplicates: how many points `clean` has dropped.
+    """
+
+    points: Tensor
+    normals: Tensor | None = None
+    name: str = "cloud"
+    centre: Tensor = field(default_factory=lambda: torch.zeros(3, dtype=torch.float64))
+    scale: float = 1.0
+    non_finite: int = 0
+    duplicates: int = 0
+
+    def __post_init__(self) -> None:
+        shape = tuple(self.points.shape)
+        if len(shape) != 2 or shape[1] != 3 or shape[0] == 0:
+            raise ValueError(f"{self.name}: points have the shape {shape}; a cloud needs (N, 3) with N at least 1")
+        if self.points.dtype not in (torch.float32, torch.float64):
+            raise ValueError(f"{self.name}: points are {self.points.dtype}; a cloud needs float32 or float64")
+        if self.normals is not None and self.normals.shape != self.points.shape:
+            raise ValueError(
+                f"{self.name}: normals have the shape {tuple(self.normals.shape)} for points of {shape}; "
+                "give one normal for each point, or none at all"
+            )
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+    def __repr__(self) -> str:
+        normals = ", normals" if self.normals is not None else ""
+        return f"PointCloud({self.name}: {len(self):,} points{normals}, {self.points.dtype})"
+
+    def clean(self) -> PointCloud:
+        """Drops points that are not finite, then exact repeats of a position; the rest keep their order.
+
+        Of repeated positions the first stays, with its normal. A normal that is not finite becomes zero: unknown.
+        """
+        finite = self.points.isfinite().all(-1)
+        if not finite.any():
+            raise ValueError(f"{self.name}: none of the {len(self):,} points has finite coordinates")
+        kept = finite.nonzero().squeeze(-1)
+        kept = kept[_first_of_each(self.points[kept])]
+        normals = self.normals
+        if normals is not None:
+            normals = normals[kept]
+            normals = torch.where(normals.isfinite().all(-1, keepdim=True), normals, 0)
+        non_finite = len(self) - int(finite.sum())
+        return replace(
+            self,
+            points=self.points[kept],
+            normals=normals,
+            non_finite=self.non_finite + non_finite,
+            duplicates=self.duplicates + len(self) - non_finite - len(kept),
+        )
+
+    def normalized(self, dtype: torch.dtype = torch.float32) -> PointCloud:
+        """Zero mean and largest radius 1, computed in float64 and only then rounded to `dtype`.
+
+        `centre` and `scale` of the result lead back to the user's coordinates (see `restore`). Where all points are
+        equal there is no size to divide by: they come out at the origin, with the scale left as it was.
+        """
+        points = self.points.double()
+        if (points == points[0]).all():
+            centre, radius = points[0], 1.0
+            points = torch.zeros_like(points)
+        else:
+            centre = points.mean(0)
+            points = points - centre
+            # Dividing by the largest coordinate first keeps the squares of 1e-200 and 1e200 representable.
+            largest = points.abs().amax()
+            radius = float((points / largest).norm(dim=-1).amax() * largest)
+            points = points / radius
+        scale = self.scale * radius
+        if not (points.isfinite().all() and 0 < scale < float("inf")):
+            raise ValueError(f"{self.name}: coordinates are not finite or too large to be centred; use other units")
+        return replace(
+            self,
+            points=points.to(dtype),
+            normals=None if self.normals is None else self.normals.to(dtype),
+            centre=self.centre + self.scale * centre.to(self.centre.device),
+            scale=scale,
+        )
+
+    def restore(self, points: Tensor) -> Tensor:
+        """Puts (..., 3) points given in this cloud's coordinates back into its user's own; float64.
+
+        Directions (normals, the axes of frames) are the same in both and need no restoring.
+        """
+        return points.double() * self.scale + self.centre.to(points.device)
+
+
+def _first_of_each(points: Tensor) -> Tensor:
+    """Indices, ascending, of the first point at each distinct position of (N, 3) finite points."""
+    keys = _mix(points)
+    order = keys.argsort(stable=True)
+    equal = _same_as_previous(points[order])
+    if (_same_as_previous(keys[order, None]) & ~equal).any():
+        # Different positions share a key and may stand between two equal ones.
+        order = _lexicographic(points)
+        equal = _same_as_previous(points[order])
+    first = torch.ones(len(points), dtype=torch.bool, device=points.device)
+    first[order[1:][equal]] = False
+    return first.nonzero().squeeze(-1)
+
+
+def _same_as_previous(rows: Tensor) -> Tensor:
+    """(N - 1,) whether each row of (N, D) but the first equals the row before it."""
+    return (rows[1:] == rows[:-1]).all(-1)
+
+
+def _mix(points: Tensor) -> Tensor:
+    """(N,) int64 keys, equal for equal positions: one sort of these takes a fifth of sorting whole rows."""
+    bits = (points.double() + 0.0).view(torch.int64)  # adding 0.0 gives −0.0 the bits of 0.0
+    x, y, z = bits.unbind(-1)
+    key = x * 0x1E3779B97F4A7C15
+    key = ((key ^ (key >> 29)) + y) * 0x3F58476D1CE4E5B9
+    key = ((key ^ (key >> 32)) + z) * 0x14D049BB133111EB
+    return key ^ (key >> 31)
+
+
+def _lexicographic(points: Tensor) -> Tensor:
+    """Indices that sort (N, 3) points by x, then y, then z, equal ones in their given order."""
+    order = torch.arange(len(points), device=points.device)
+    for axis in (2, 1, 0):
+        order = order[points[order, axis].argsort(stable=True)]
+    return order
