@@ -1,0 +1,137 @@
+"""Local reference frames (LRFs): one interface to FLARE, SHOT and centred frames (paper, "Implementation details").
+
+A frame has the columns x, y = z × x and z, and is given as the quaternion that turns frame coordinates into the
+world's. All of it turns with the cloud and does not move with the cloud's position and scale; nothing is random. A
+place that has no such frame is invalid; it is never given an arbitrary one.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from qecnet.algebra import canonicalize, from_matrix
+from qecnet.geometry._flare import flare_axes
+from qecnet.geometry._shot import shot_axes
+from qecnet.geometry._support import Array, Centred, centred, check_cloud, places
+from qecnet.geometry.normals import SIGN, Sign, planes_within, signed
+from qecnet.geometry.radii import Radii, default_radii
+from qecnet.geometry.sampling import random_points
+
+Method = Literal["flare", "shot", "centred"]
+
+_AT_ONCE = 1024  # places estimated together: bounds memory, changes no result
+_SLACK = 1 + 1e-6  # a point exactly on a radius stays inside when rounding turns with the cloud
+
+
+class Frames(NamedTuple):
+    """Quaternions (M, 4), WXYZ, frame to world, w ≥ 0, and valid (M,); what is invalid has the identity."""
+
+    quaternions: Tensor
+    valid: Tensor
+
+
+def local_frames(
+    points: Tensor,
+    at: Tensor | None = None,
+    method: Method = "flare",
+    radii: Radii | None = None,
+    sign: Sign = "inward",
+    surface: float | Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> Frames:
+    """Estimates a local reference frame at each place.
+
+    - "flare": z from a plane fit, x towards the highest point of the ring around the place, as the paper uses it.
+    - "shot": axes of a weighted covariance, signs by majority; uses `radii.tangent` only.
+    - "centred": z the normal, x the direction to the cloud's centroid in the tangent plane, which flat surfaces do
+      not confuse; uses `radii.normals` only. Invalid where the normal itself points to the centroid.
+
+    Args:
+        points: (N, 3), one cloud, finite.
+        at: (M,) indices into `points`, (M, 3) positions, or None for every point.
+        radii: in the cloud's units; by default `default_radii(points)`.
+        sign: which side normals look to, as for `fit_normals`; SHOT's signs come from its own votes.
+        surface: where FLARE looks for its highest point: indices of points, or a share of the cloud (above 0 and
+            below 1) drawn from `generator`; by default the whole cloud.
+
+    Returns:
+        `Frames` of M quaternions in the dtype and on the device of `points`.
+    """
+    if method == "flare":
+        return flare_frames(points, at, radii, sign, surface, generator)[0]
+    if method not in get_args(Method):
+        raise ValueError(f'method is "{method}"; frames are "flare", "shot" or "centred"')
+    cloud, queries, radii = _prepared(points, at, radii)
+    chunks = [
+        shot_axes(cloud, chunk, radii.tangent) if method == "shot" else _centred_axes(cloud, chunk, radii, sign, points)
+        for chunk in _chunks(queries)
+    ]
+    return _frames(*map(np.concatenate, zip(*chunks, strict=True)), like=points)
+
+
+def flare_frames(
+    points: Tensor,
+    at: Tensor | None = None,
+    radii: Radii | None = None,
+    sign: Sign = "inward",
+    surface: float | Tensor | None = None,
+    generator: torch.Generator | None = None,
+) -> tuple[Frames, Tensor]:
+    """FLARE frames with their score; arguments as for `local_frames`.
+
+    Returns:
+        `Frames` and score (M,): the signed height, in the cloud's units and along z above the place, of the point
+        that x looks at; 0 where invalid.
+    """
+    cloud, queries, radii = _prepared(points, at, radii)
+    ring = _surface(points, surface, generator)
+    chunks = [flare_axes(cloud, chunk, radii, ring, sign, points.dtype) for chunk in _chunks(queries)]
+    x, z, valid, height = map(np.concatenate, zip(*chunks, strict=True))
+    score = torch.from_numpy(np.where(valid, height * cloud.radius, 0)).to(points)
+    return _frames(x, z, valid, like=points), score
+
+
+def _prepared(points: Tensor, at: Tensor | None, radii: Radii | None) -> tuple[Centred, Array, Radii]:
+    check_cloud(points)
+    cloud = centred(points)
+    radii = default_radii(points) if radii is None else radii
+    return cloud, cloud.of(places(points, at)), radii.scaled(_SLACK / cloud.radius)
+
+
+def _surface(points: Tensor, surface: float | Tensor | None, generator: torch.Generator | None) -> Array:
+    """Indices of the points that FLARE's ring is searched in."""
+    if surface is None:
+        return np.arange(len(points))
+    if isinstance(surface, Tensor):
+        places(points, surface)
+        return surface.cpu().numpy()
+    if not 0 < surface < 1 or generator is None:
+        raise ValueError(f"surface is {surface}; a share is above 0 and below 1 and needs a generator to draw it")
+    return random_points(points, max(1, round(surface * len(points))), generator).cpu().numpy()
+
+
+def _chunks(queries: Array) -> list[Array]:
+    return [queries[i : i + _AT_ONCE] for i in range(0, max(len(queries), 1), _AT_ONCE)]
+
+
+def _centred_axes(
+    cloud: Centred, queries: Array, radii: Radii, sign: Sign, points: Tensor
+) -> tuple[Array, Array, Array]:
+    """x (M, 3), z (M, 3), valid (M,): z the signed normal, x towards the centroid in the tangent plane."""
+    fits = planes_within(cloud.points, queries, radii.normals, points.dtype)
+    z, valid = signed(*fits, queries, cloud, sign)
+    x = (queries * z).sum(1, keepdims=True) * z - queries
+    length = np.sqrt(np.square(x).sum(1, keepdims=True))
+    clear = length[:, 0] > 10 * SIGN
+    return x / np.where(length > 0, length, 1), z, valid & clear
+
+
+def _frames(x: Array, z: Array, valid: Array, like: Tensor) -> Frames:
+    """Quaternions of the right-handed frames with these axes."""
+    matrices = np.where(valid[:, None, None], np.stack([x, np.cross(z, x), z], axis=-1), np.eye(3))
+    quaternions = canonicalize(from_matrix(torch.from_numpy(matrices)))
+    return Frames(quaternions.to(like), torch.from_numpy(valid).to(like.device))
