@@ -79,7 +79,7 @@ class Mesh:
         areas = crosses.norm(dim=-1)
         total = areas.sum()
         if not (total > 0 and total.isfinite()):
-            raise ValueError(f"{self.name}: every face is a line or a point, with no area to draw points from; repair the mesh")
+            raise ValueError(f"{self.name}: every face is a line or a point, with no area to sample; repair the mesh")
         drawn = torch.rand(count, 3, dtype=torch.float64, generator=generator, device=generator.device)
         drawn = drawn.to(corner.device)
         which = _by_weight(areas, drawn[:, 0])
