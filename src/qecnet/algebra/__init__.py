@@ -1,0 +1,43 @@
+"""Rotations as tensors: quaternions, the dominant eigenvector, the weighted mean, the L_q median.
+
+Quaternions are WXYZ, Hamilton, unit, last axis 4; leading axes are batch axes. Everything is differentiable, runs on
+any device and never makes it wait for the host. Shapes are checked always, values inside `checking()`.
+"""
+
+from ._check import checking
+from .eigen import dominant_eigenvector
+from .mean import weighted_mean
+from .median import Weighting, lq_median, weiszfeld_weights
+from .quaternion import (
+    angular_distance,
+    canonicalize,
+    conjugate,
+    from_matrix,
+    from_rotvec,
+    left_matrix,
+    multiply,
+    random_quaternion,
+    rotate,
+    to_matrix,
+    to_rotvec,
+)
+
+__all__ = [
+    "Weighting",
+    "angular_distance",
+    "canonicalize",
+    "checking",
+    "conjugate",
+    "dominant_eigenvector",
+    "from_matrix",
+    "from_rotvec",
+    "left_matrix",
+    "lq_median",
+    "multiply",
+    "random_quaternion",
+    "rotate",
+    "to_matrix",
+    "to_rotvec",
+    "weighted_mean",
+    "weiszfeld_weights",
+]

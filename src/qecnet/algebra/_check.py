@@ -1,0 +1,81 @@
+"""What every function of the algebra asks of its arguments, in one place.
+
+Shapes are always checked: that costs nothing. Values are looked at only inside `checking()`, because looking makes a
+GPU wait for the host; the one exception is the sign of weights that already lie on the CPU.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import torch
+from torch import Tensor
+
+_checking: ContextVar[bool] = ContextVar("qecnet_checking", default=False)
+
+
+@contextmanager
+def checking(enabled: bool = True) -> Iterator[None]:
+    """Look at values as well as shapes while the block runs: non-finite numbers, quaternions that are not unit,
+    negative weights and matrices that are no rotations then raise a `ValueError`.
+    """
+    token = _checking.set(enabled)
+    try:
+        yield
+    finally:
+        _checking.reset(token)
+
+
+def is_checking() -> bool:
+    """Whether values are to be looked at here."""
+    return not torch.compiler.is_compiling() and _checking.get()
+
+
+def check_last(name: str, x: Tensor, *last: int) -> None:
+    """The last axes of `x` have exactly the sizes `last`, and its numbers are float32 or float64."""
+    if x.shape[-len(last) :] != last:
+        wanted = ", ".join(map(str, last))
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; its shape must end in ({wanted})")
+    if x.dtype not in (torch.float32, torch.float64):
+        raise ValueError(f"{name} of shape {tuple(x.shape)} has dtype {x.dtype}; it must be float32 or float64")
+    if is_checking() and not bool(torch.isfinite(x).all()):
+        raise ValueError(f"{name} of shape {tuple(x.shape)} has values that are not finite")
+
+
+def check_quaternion(name: str, q: Tensor) -> None:
+    """`q` is (..., 4), and of unit length if values are looked at."""
+    check_last(name, q, 4)
+    if is_checking():
+        error = (torch.linalg.vector_norm(q, dim=-1) - 1).abs()
+        if bool((error > 1e3 * torch.finfo(q.dtype).eps).any()):
+            raise ValueError(
+                f"{name} of shape {tuple(q.shape)} has quaternions up to {float(error.max()):.3g} away from unit length"
+            )
+
+
+def check_set(name: str, q: Tensor, weights_name: str, weights: Tensor | None) -> None:
+    """`q` is (..., K, 4) with K ≥ 1, and `weights` is None or non-negative of a shape that broadcasts with (..., K)."""
+    check_quaternion(name, q)
+    if q.dim() < 2 or q.shape[-2] == 0:
+        raise ValueError(f"{name} of shape {tuple(q.shape)} is an empty set; its shape must be (..., K, 4) with K ≥ 1")
+    if weights is None:
+        return
+    pairs = zip(reversed(weights.shape), reversed(q.shape[:-1]), strict=False)
+    if weights.shape[-1:] != q.shape[-2:-1] or any(a != b and 1 not in (a, b) for a, b in pairs):
+        raise ValueError(
+            f"{weights_name} of shape {tuple(weights.shape)} does not match {name} of shape {tuple(q.shape)}; "
+            f"there must be one weight for each quaternion"
+        )
+    check_weights(weights_name, weights)
+
+
+def check_weights(name: str, weights: Tensor) -> None:
+    """No weight is negative (looked at on the CPU, and anywhere inside `checking()`)."""
+    look = weights.device.type == "cpu" and not torch.compiler.is_compiling()
+    if (look or is_checking()) and weights.numel() and bool((weights < 0).any()):
+        raise ValueError(
+            f"{name} of shape {tuple(weights.shape)} has a negative value ({float(weights.min()):.3g}); "
+            f"weights must be at least 0"
+        )
+    if is_checking() and not bool(torch.isfinite(weights).all()):
+        raise ValueError(f"{name} of shape {tuple(weights.shape)} has values that are not finite")

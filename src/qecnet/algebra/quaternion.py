@@ -1,0 +1,153 @@
+"""Unit quaternions as rotations (Sec. 3.2 of the paper).
+
+Everywhere: **WXYZ, Hamilton, unit**, last axis 4; `q` and `−q` are the same rotation; leading axes are batch axes and
+broadcast. `rotate(q, x)` is `q ∘ x`: it turns a vector from the frame into the world.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from ._check import check_last, check_quaternion, is_checking
+from .eigen import dominant_eigenvector
+
+
+def multiply(p: Tensor, q: Tensor) -> Tensor:
+    """Hamilton product `p ∘ q` (Dfn. 3): first turn by `q`, then by `p`. (..., 4), (..., 4) → (..., 4), WXYZ."""
+    check_quaternion("p", p)
+    check_quaternion("q", q)
+    pw, px, py, pz = p.unbind(-1)
+    qw, qx, qy, qz = q.unbind(-1)
+    return torch.stack(
+        (
+            pw * qw - px * qx - py * qy - pz * qz,
+            pw * qx + px * qw + py * qz - pz * qy,
+            pw * qy - px * qz + py * qw + pz * qx,
+            pw * qz + px * qy - py * qx + pz * qw,
+        ),
+        dim=-1,
+    )
+
+
+def conjugate(q: Tensor) -> Tensor:
+    """The inverse rotation `q̄` of a unit quaternion. (..., 4) → (..., 4), WXYZ."""
+    check_quaternion("q", q)
+    return q * q.new_tensor((1.0, -1.0, -1.0, -1.0))
+
+
+def rotate(q: Tensor, x: Tensor) -> Tensor:
+    """Turn vectors: `q ∘ x`, from the frame into the world. (..., 4) WXYZ, (..., 3) → (..., 3)."""
+    check_quaternion("q", q)
+    check_last("x", x, 3)
+    w, v = q[..., :1], q[..., 1:]
+    t: Tensor = 2 * torch.linalg.cross(v, x)
+    turned: Tensor = x + w * t + torch.linalg.cross(v, t)
+    return turned
+
+
+def left_matrix(q: Tensor) -> Tensor:
+    """The paper's `T(q)` (Dfn. 4): `T(g) q = g ∘ q`. (..., 4) WXYZ → (..., 4, 4), orthonormal, determinant 1."""
+    check_quaternion("q", q)
+    w, x, y, z = q.unbind(-1)
+    return torch.stack((w, -x, -y, -z, x, w, -z, y, y, z, w, -x, z, -y, x, w), dim=-1).view(*q.shape[:-1], 4, 4)
+
+
+def to_matrix(q: Tensor) -> Tensor:
+    """The rotation matrix R with `R x = q ∘ x`. (..., 4) WXYZ → (..., 3, 3)."""
+    check_quaternion("q", q)
+    w, x, y, z = q.unbind(-1)
+    return torch.stack(
+        (
+            1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
+            2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+            2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+        ),
+        dim=-1,
+    ).view(*q.shape[:-1], 3, 3)  # fmt: skip
+
+
+def from_matrix(matrix: Tensor) -> Tensor:
+    """The quaternion of a rotation matrix, or of the rotation nearest to it (Frobenius). (..., 3, 3) → (..., 4) WXYZ.
+
+    For a rotation, the symmetric matrix below is exactly `4 q qᵀ`, so `q` is its dominant eigenvector (Davenport);
+    that has no special cases and is smooth everywhere, half turns included. The sign of the result is unspecified.
+
+    Warning: a reflection has no quaternion; what comes back for one is some rotation (an error inside `checking()`).
+    """
+    check_last("matrix", matrix, 3, 3)
+    if is_checking() and bool((torch.linalg.det(matrix) <= 0).any()):
+        raise ValueError(f"matrix of shape {tuple(matrix.shape)} has a determinant that is not positive: no rotation")
+    a, b, c, d, e, f, g, h, i = matrix.flatten(-2).unbind(-1)
+    outer = torch.stack(
+        (
+            1 + a + e + i, h - f, c - g, d - b,
+            h - f, 1 + a - e - i, b + d, c + g,
+            c - g, b + d, 1 - a + e - i, f + h,
+            d - b, c + g, f + h, 1 - a - e + i,
+        ),
+        dim=-1,
+    ).view(*matrix.shape[:-2], 4, 4)  # fmt: skip
+    return dominant_eigenvector(outer)
+
+
+def to_rotvec(q: Tensor) -> Tensor:
+    """Axis times angle, the angle in [0, π]. (..., 4) WXYZ → (..., 3).
+
+    Warning: at a half turn the axis is known only up to its sign; the one that `canonicalize` keeps is taken.
+    """
+    check_quaternion("q", q)
+    q = canonicalize(q)
+    w, v = q[..., 0], q[..., 1:]
+    sine = torch.linalg.vector_norm(v, dim=-1)
+    small = sine < 1e-3
+    exact = 2 * torch.atan2(sine, w) / torch.where(small, 1.0, sine)
+    tangent = (v * v).sum(-1) / torch.where(small, w * w, 1.0)
+    series = 2 * (1 - tangent / 3 + tangent * tangent / 5) / torch.where(small, w, 1.0)
+    return torch.where(small, series, exact)[..., None] * v
+
+
+def from_rotvec(rotvec: Tensor) -> Tensor:
+    """The rotation about `rotvec` by its length in radians. (..., 3) → (..., 4) WXYZ."""
+    check_last("rotvec", rotvec, 3)
+    half = torch.linalg.vector_norm(rotvec, dim=-1, keepdim=True) / 2
+    return torch.cat((torch.cos(half), torch.sinc(half / torch.pi) * rotvec / 2), dim=-1)
+
+
+def random_quaternion(
+    shape: int | Sequence[int],
+    generator: torch.Generator | int,
+    *,
+    dtype: torch.dtype = torch.float32,
+) -> Tensor:
+    """Rotations drawn uniformly from SO(3), on the generator's device; a seed will do as well. → (*shape, 4), WXYZ."""
+    if isinstance(generator, int):
+        generator = torch.Generator().manual_seed(generator)
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    normal = torch.randn((*shape, 4), generator=generator, dtype=dtype, device=generator.device)
+    return torch.nn.functional.normalize(normal, dim=-1)
+
+
+def canonicalize(q: Tensor) -> Tensor:
+    """Of `q` and `−q`, the one on the northern hemisphere: w > 0. (..., 4) WXYZ → (..., 4).
+
+    On the equator (w = 0) it is the one whose first non-zero component among x, y, z is positive.
+    """
+    check_quaternion("q", q)
+    sign = torch.ones_like(q[..., 0])
+    for component in reversed(q.detach().unbind(-1)):
+        sign = torch.where(component == 0, sign, torch.sign(component))
+    return q * sign[..., None]
+
+
+def angular_distance(p: Tensor, q: Tensor) -> Tensor:
+    """The angle of the rotation between two rotations, `δ = 2 acos|⟨p, q⟩|` in [0, π] (Eq. 3). (..., 4)² → (...).
+
+    Computed as `4 atan2(|p − q|, |p + q|)`, which loses nothing near 0 or π. The gradient has length 2 everywhere
+    except where the distance has a kink: at δ = 0 it is 0 (the smallest subgradient), at δ = π it is that of one of
+    the two shortest ways.
+    """
+    check_quaternion("p", p)
+    check_quaternion("q", q)
+    q = torch.where(((p * q).sum(-1, keepdim=True) < 0), -q, q)
+    return 4 * torch.atan2(torch.linalg.vector_norm(p - q, dim=-1), torch.linalg.vector_norm(p + q, dim=-1))

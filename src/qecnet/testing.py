@@ -1,0 +1,183 @@
+"""Check that a function keeps its promises: turn, shuffle or shift what goes in, and compare what comes out.
+
+Say of each argument and each result what it is, and the checkers know how it ought to change:
+
+| kind | shape | a rotation g makes it | a shift s makes it |
+| --- | --- | --- | --- |
+| `"points"`, `"point"` | (..., K, 3), (..., 3) | g ∘ x | x + s |
+| `"vectors"`, `"vector"` | (..., K, 3), (..., 3) | g ∘ x | x |
+| `"poses"`, `"pose"` | (..., K, 4), (..., 4), WXYZ | g ∘ q | q |
+| `"scalars"` | (..., K) | x | x |
+| `"fixed"` | any | x | x |
+
+A plural has a set axis, which permutations shuffle; a singular belongs to the whole set, and nothing shuffles it.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from .algebra import angular_distance, multiply, random_quaternion, rotate
+
+Kind = Literal["points", "point", "vectors", "vector", "poses", "pose", "scalars", "fixed"]
+Action = Literal["rotation", "permutation", "translation"]
+
+_SET_AXIS = {"points": -2, "vectors": -2, "poses": -2, "scalars": -1}
+_LAST_AXIS = {"point": 3, "points": 3, "vector": 3, "vectors": 3, "pose": 4, "poses": 4}
+_TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
+_Transform = Callable[[Tensor, Kind], Tensor]
+
+
+def equivariance_error(
+    function: Callable[..., Any],
+    inputs: Sequence[Tensor],
+    takes: Sequence[Kind],
+    gives: Kind | Sequence[Kind],
+    under: Action = "rotation",
+    *,
+    trials: int = 8,
+    seed: int = 0,
+) -> float:
+    """The largest difference between `function(g · inputs)` and `g · function(inputs)` over `trials` draws of g.
+
+    Poses are compared by angle in radians (q and −q are one pose), everything else by its largest absolute difference.
+    Rotations are drawn uniformly from SO(3), and each kind of hard one is among them: the identity, half turns about
+    the axes, a tiny turn. A difference that is not a number counts as infinite.
+    """
+    gives = (gives,) if isinstance(gives, str) else tuple(gives)
+    for index, (x, kind) in enumerate(zip(inputs, takes, strict=True)):
+        _check_kind(f"input {index}", x, kind)
+    outputs = _as_tuple(function(*inputs), gives)
+    worst = 0.0
+    for transform in _draw(under, inputs, takes, trials, seed):
+        turned = _as_tuple(function(*(transform(x, k) for x, k in zip(inputs, takes, strict=True))), gives)
+        for found, output, kind in zip(turned, outputs, gives, strict=True):
+            worst = max(worst, _difference(found, transform(output, kind), kind))
+    return worst
+
+
+def assert_equivariant(
+    function: Callable[..., Any],
+    inputs: Sequence[Tensor],
+    takes: Sequence[Kind],
+    gives: Kind | Sequence[Kind],
+    under: Action | Iterable[Action] = ("rotation", "permutation"),
+    *,
+    tolerance: float | None = None,
+    trials: int = 8,
+    seed: int = 0,
+) -> None:
+    """Raise `AssertionError` unless the results of `function` change as its inputs do.
+
+    `tolerance` bounds the `equivariance_error`; by default 1e-4 for float32 inputs and 1e-9 for float64 ones.
+
+        assert_equivariant(weighted_mean, (q, w), takes=("poses", "scalars"), gives="pose")
+    """
+    actions: tuple[Action, ...] = (under,) if isinstance(under, str) else tuple(under)  # type: ignore[assignment]
+    if tolerance is None:
+        tolerance = max(
+            (_TOLERANCE[x.dtype] for x in inputs if x.dtype in _TOLERANCE), default=_TOLERANCE[torch.float32]
+        )
+    for action in actions:
+        error = equivariance_error(function, inputs, takes, gives, action, trials=trials, seed=seed)
+        if not error <= tolerance:
+            name = getattr(function, "__name__", type(function).__name__)
+            raise AssertionError(
+                f"{name} is not equivariant under {action}: error {error:.3g}, allowed {tolerance:.3g}"
+            )
+
+
+def assert_invariant(
+    function: Callable[..., Any],
+    inputs: Sequence[Tensor],
+    takes: Sequence[Kind],
+    under: Action | Iterable[Action] = ("rotation", "permutation"),
+    *,
+    tolerance: float | None = None,
+    trials: int = 8,
+    seed: int = 0,
+) -> None:
+    """Raise `AssertionError` unless `function` gives the same whatever is done to its inputs (see `assert_equivariant`).
+
+    For results that have a set axis, so that a permutation should shuffle them, use `assert_equivariant`.
+    """
+    results = function(*inputs)
+    gives: tuple[Kind, ...] = ("fixed",) * (1 if isinstance(results, Tensor) else len(results))
+    assert_equivariant(function, inputs, takes, gives, under, tolerance=tolerance, trials=trials, seed=seed)
+
+
+def _draw(under: Action, inputs: Sequence[Tensor], takes: Sequence[Kind], trials: int, seed: int) -> list[_Transform]:
+    generator = torch.Generator().manual_seed(seed)
+    if under == "rotation":
+        hard = torch.eye(4, dtype=torch.float64)
+        tiny = torch.nn.functional.normalize(torch.tensor([[1.0, 1e-6, 0.0, 0.0]], dtype=torch.float64), dim=-1)
+        drawn = random_quaternion(trials, generator, dtype=torch.float64)
+        return [_rotation(g) for g in torch.cat((hard, tiny, drawn))]
+    if under == "permutation":
+        sizes = {x.shape[_SET_AXIS[k]] for x, k in zip(inputs, takes, strict=True) if k in _SET_AXIS}
+        if len(sizes) != 1:
+            raise ValueError(f"inputs have set axes of sizes {sorted(sizes)}; a permutation needs exactly one size")
+        size = sizes.pop()
+        return [_permutation(torch.randperm(size, generator=generator)) for _ in range(trials)]
+    if under == "translation":
+        return [_translation(torch.randn(3, generator=generator, dtype=torch.float64)) for _ in range(trials)]
+    raise ValueError(f"under is {under!r}; it must be rotation, permutation or translation")
+
+
+def _rotation(g: Tensor) -> _Transform:
+    def turn(x: Tensor, kind: Kind) -> Tensor:
+        if kind in ("poses", "pose"):
+            return multiply(g.to(x), x)
+        return rotate(g.to(x), x) if _LAST_AXIS.get(kind) == 3 else x
+
+    return turn
+
+
+def _permutation(order: Tensor) -> _Transform:
+    def shuffle(x: Tensor, kind: Kind) -> Tensor:
+        return x.index_select(_SET_AXIS[kind], order.to(x.device)) if kind in _SET_AXIS else x
+
+    return shuffle
+
+
+def _translation(shift: Tensor) -> _Transform:
+    def move(x: Tensor, kind: Kind) -> Tensor:
+        return x + shift.to(x) if kind in ("points", "point") else x
+
+    return move
+
+
+def _difference(found: Tensor, expected: Tensor, kind: Kind) -> float:
+    if found.shape != expected.shape:
+        raise ValueError(
+            f"the function gave shapes {tuple(found.shape)} and {tuple(expected.shape)} for one input shape"
+        )
+    if found.numel() == 0:
+        return 0.0
+    found, expected = found.detach(), expected.detach()
+    if kind in ("poses", "pose"):
+        error = angular_distance(found, expected)
+    else:
+        error = (found.double() - expected.double()).abs()
+    return float(torch.nan_to_num(error, nan=torch.inf).max())
+
+
+def _as_tuple(outputs: Any, gives: Sequence[Kind]) -> tuple[Tensor, ...]:
+    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    if len(outputs) != len(gives):
+        raise ValueError(f"the function gave {len(outputs)} results, but gives names {len(gives)} kinds")
+    for index, (x, kind) in enumerate(zip(outputs, gives, strict=True)):
+        _check_kind(f"result {index}", x, kind)
+    return outputs
+
+
+def _check_kind(name: str, x: Tensor, kind: Kind) -> None:
+    if kind not in (*_LAST_AXIS, "scalars", "fixed"):
+        raise ValueError(f"{name} has kind {kind!r}; see the table in qecnet.testing")
+    last = _LAST_AXIS.get(kind)
+    if last is not None and x.shape[-1:] != (last,):
+        raise ValueError(f"{name} of shape {tuple(x.shape)} cannot be {kind!r}: its last axis must be {last}")
+    if x.dim() < -_SET_AXIS.get(kind, 0):
+        raise ValueError(f"{name} of shape {tuple(x.shape)} cannot be {kind!r}: it has no set axis")
