@@ -7,7 +7,7 @@ Say of each argument and each result what it is, and the checkers know how it ou
 | `"points"`, `"point"` | (..., K, 3), (..., 3) | g ∘ x | x + s |
 | `"vectors"`, `"vector"` | (..., K, 3), (..., 3) | g ∘ x | x |
 | `"poses"`, `"pose"` | (..., K, 4), (..., 4), WXYZ | g ∘ q | q |
-| `"scalars"` | (..., K) | x | x |
+| `"scalars"`, `"features"` | (..., K), (..., K, F) | x | x |
 | `"fixed"` | any | x | x |
 
 A plural has a set axis, which permutations shuffle; a singular belongs to the whole set, and nothing shuffles it.
@@ -21,10 +21,10 @@ from torch import Tensor
 
 from .algebra import angular_distance, multiply, random_quaternion, rotate
 
-Kind = Literal["points", "point", "vectors", "vector", "poses", "pose", "scalars", "fixed"]
+Kind = Literal["points", "point", "vectors", "vector", "poses", "pose", "scalars", "features", "fixed"]
 Action = Literal["rotation", "permutation", "translation"]
 
-_SET_AXIS = {"points": -2, "vectors": -2, "poses": -2, "scalars": -1}
+_SET_AXIS = {"points": -2, "vectors": -2, "poses": -2, "features": -2, "scalars": -1}
 _LAST_AXIS = {"point": 3, "points": 3, "vector": 3, "vectors": 3, "pose": 4, "poses": 4}
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
 _Transform = Callable[[Tensor, Kind], Tensor]
@@ -75,7 +75,7 @@ def assert_equivariant(
 
         assert_equivariant(weighted_mean, (q, w), takes=("poses", "scalars"), gives="pose")
     """
-    actions: tuple[Action, ...] = (under,) if isinstance(under, str) else tuple(under)  # type: ignore[assignment]
+    actions: tuple[Action, ...] = (under,) if isinstance(under, str) else tuple(under)
     if tolerance is None:
         tolerance = max(
             (_TOLERANCE[x.dtype] for x in inputs if x.dtype in _TOLERANCE), default=_TOLERANCE[torch.float32]
@@ -99,12 +99,13 @@ def assert_invariant(
     trials: int = 8,
     seed: int = 0,
 ) -> None:
-    """Raise `AssertionError` unless `function` gives the same whatever is done to its inputs (see `assert_equivariant`).
+    """Raise `AssertionError` unless `function` gives the same whatever is done to its inputs.
 
-    For results that have a set axis, so that a permutation should shuffle them, use `assert_equivariant`.
+    For results that have a set axis, so that a permutation should shuffle them, use
+    `assert_equivariant`; the other arguments are as there.
     """
     results = function(*inputs)
-    gives: tuple[Kind, ...] = ("fixed",) * (1 if isinstance(results, Tensor) else len(results))
+    gives: list[Kind] = ["fixed" for _ in ((results,) if isinstance(results, Tensor) else results)]
     assert_equivariant(function, inputs, takes, gives, under, tolerance=tolerance, trials=trials, seed=seed)
 
 
@@ -165,16 +166,16 @@ def _difference(found: Tensor, expected: Tensor, kind: Kind) -> float:
 
 
 def _as_tuple(outputs: Any, gives: Sequence[Kind]) -> tuple[Tensor, ...]:
-    outputs = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
-    if len(outputs) != len(gives):
-        raise ValueError(f"the function gave {len(outputs)} results, but gives names {len(gives)} kinds")
-    for index, (x, kind) in enumerate(zip(outputs, gives, strict=True)):
+    results: tuple[Tensor, ...] = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    if len(results) != len(gives):
+        raise ValueError(f"the function gave {len(results)} results, but gives names {len(gives)} kinds")
+    for index, (x, kind) in enumerate(zip(results, gives, strict=True)):
         _check_kind(f"result {index}", x, kind)
-    return outputs
+    return results
 
 
 def _check_kind(name: str, x: Tensor, kind: Kind) -> None:
-    if kind not in (*_LAST_AXIS, "scalars", "fixed"):
+    if kind not in (*_LAST_AXIS, *_SET_AXIS, "fixed"):
         raise ValueError(f"{name} has kind {kind!r}; see the table in qecnet.testing")
     last = _LAST_AXIS.get(kind)
     if last is not None and x.shape[-1:] != (last,):

@@ -40,7 +40,8 @@ def rotate(q: Tensor, x: Tensor) -> Tensor:
     """Turn vectors: `q ∘ x`, from the frame into the world. (..., 4) WXYZ, (..., 3) → (..., 3)."""
     check_quaternion("q", q)
     check_last("x", x, 3)
-    w, v = q[..., :1], q[..., 1:]
+    w = q[..., :1]
+    v, x = torch.broadcast_tensors(q[..., 1:], x)  # type: ignore[no-untyped-call]
     t: Tensor = 2 * torch.linalg.cross(v, x)
     turned: Tensor = x + w * t + torch.linalg.cross(v, t)
     return turned

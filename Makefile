@@ -1,0 +1,41 @@
+# Two commands do everything on a machine with Python and make: `make demo` and `make test`.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+# One thread a test process: two processes on two cores, and no fighting over them.
+TEST_ENV := OMP_NUM_THREADS=1
+
+.PHONY: demo test test-slow check format benchmark clean
+
+demo: $(READY)
+	$(BIN)/python examples/robust_average.py
+
+test: $(READY) check
+	$(TEST_ENV) $(BIN)/pytest -n 2 -m "not slow"
+
+test-slow: $(READY)
+	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+benchmark: $(READY)
+	$(BIN)/python benchmarks/bench_algebra.py
+
+# Made anew only when what is installed has changed; a set-up that was cut short leaves no .ready behind.
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
+		|| { echo "qecnet needs Python 3.10 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

@@ -1,0 +1,54 @@
+"""What the benchmarks share: timing two things against each other in one run, and a CSV named after the hardware."""
+
+import csv
+import platform
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parents[1] / "results"
+
+
+def milliseconds(function: Callable[[], Any], seconds: float = 1.0) -> float:
+    """The fastest of the repetitions that fit into `seconds`, after two to warm up: what other work disturbs least."""
+    function()
+    function()
+    best = float("inf")
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        start = time.perf_counter()
+        function()
+        best = min(best, time.perf_counter() - start)
+    return 1e3 * best
+
+
+def hardware() -> str:
+    """A short name for this machine's processor and the threads that torch uses, for file names."""
+    name = platform.processor() or platform.machine()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists() and (found := re.search(r"model name\s*:\s*(.+)", cpuinfo.read_text())):
+        name = found[1]
+    return re.sub(r"[^a-z0-9]+", "-", f"{name} {torch.get_num_threads()} threads".lower()).strip("-")
+
+
+def report(benchmark: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Print the rows as a table, and write them to `results/bench_<benchmark>_<hardware>.csv`."""
+    table = Table(title=f"{benchmark}: {hardware()}, torch {torch.__version__}")
+    for heading in rows[0]:
+        table.add_column(heading, justify="right" if isinstance(rows[0][heading], float) else "left")
+    for row in rows:
+        table.add_row(*(f"{x:.3g}" if isinstance(x, float) else str(x) for x in row.values()))
+    Console(width=140).print(table)
+    RESULTS.mkdir(exist_ok=True)
+    path = RESULTS / f"bench_{benchmark}_{hardware()}.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+    print(f"written to {path.relative_to(RESULTS.parent)}")

@@ -1,0 +1,146 @@
+"""L_q medians: Lemma 1, falling costs, and what outliers do to them."""
+
+import pytest
+import torch
+
+from qecnet.algebra import (
+    angular_distance,
+    from_rotvec,
+    lq_median,
+    multiply,
+    random_quaternion,
+    weighted_mean,
+    weiszfeld_weights,
+)
+from qecnet.testing import assert_equivariant
+
+
+@pytest.fixture
+def votes(dtype, generator):
+    return random_quaternion((6, 15), generator, dtype=dtype), torch.rand(6, 15, generator=generator, dtype=dtype) + 0.1
+
+
+def cluster(count: int, outliers: float, spread: float, seed: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """`count` rotations around a true one, that share of them replaced by random ones; float64."""
+    generator = torch.Generator().manual_seed(seed)
+    truth = random_quaternion((), generator, dtype=torch.float64)
+    noise = spread * torch.randn(count, 3, generator=generator, dtype=torch.float64)
+    q = multiply(truth.expand(count, 4), from_rotvec(noise))
+    q[: int(outliers * count)] = random_quaternion(int(outliers * count), generator, dtype=torch.float64)
+    return q, truth
+
+
+def test_exponent_2_is_the_mean(votes, tolerance):
+    assert angular_distance(lq_median(*votes, exponent=2.0), weighted_mean(*votes)).max() <= 4 * tolerance
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.5, 2.0])
+def test_lemma_1_a_routing_step_is_a_weiszfeld_step(exponent, votes, tolerance):
+    """A routing step written out: distance to the current pose, weight σ, weighted mean of the votes."""
+    q, w = votes
+    pose = weighted_mean(q, w)
+    for step in range(1, 4):
+        distance = torch.sin(angular_distance(pose[..., None, :], q) / 2)
+        pose = weighted_mean(q, w * distance ** (exponent - 2))
+        assert angular_distance(pose, lq_median(q, w, exponent, iterations=step)).max() <= 100 * tolerance
+
+
+@pytest.mark.parametrize("exponent", [1.0, 1.2, 1.7, 2.0])
+def test_cost_never_rises(exponent, votes):
+    q, w = votes
+    median, costs = lq_median(q, w, exponent, iterations=50, return_costs=True)
+    assert costs.shape == (51, 6)
+    assert (costs.diff(dim=0) <= 1e-5 if q.dtype == torch.float32 else costs.diff(dim=0) <= 1e-9).all()
+    own = (w * torch.sin(angular_distance(median[:, None], q) / 2) ** exponent).sum(-1)
+    torch.testing.assert_close(costs[-1], own)
+    if exponent < 2:
+        assert (costs[-1] < costs[0] - 1e-4).all()
+
+
+def test_a_converged_median_is_a_local_minimum(votes, generator):
+    q, w = (x.double() for x in votes)
+    median = lq_median(q, w, iterations=300)
+
+    def cost(x):
+        return (w * torch.sin(angular_distance(x[:, None], q) / 2)).sum(-1)
+
+    for _ in range(20):
+        nudge = from_rotvec(1e-3 * torch.randn(6, 3, generator=generator, dtype=torch.float64))
+        assert (cost(multiply(median, nudge)) >= cost(median) - 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_forty_percent_of_outliers_move_the_median_less_than_three_degrees(seed):
+    q, truth = cluster(200, outliers=0.4, spread=0.05, seed=seed)
+    median_error, mean_error = (torch.rad2deg(angular_distance(f(q), truth)) for f in (lq_median, weighted_mean))
+    assert median_error < 3
+    assert mean_error > median_error
+
+
+def test_is_equivariant(votes):
+    assert_equivariant(lq_median, votes, takes=("poses", "scalars"), gives="pose", tolerance=1e-3)
+    q, w = (x.double() for x in votes)
+    assert_equivariant(lq_median, (q, w), takes=("poses", "scalars"), gives="pose", tolerance=1e-9)
+
+
+def test_weightless_elements_drop_out_bit_for_bit(votes):
+    q, w = votes
+    w[:, 4:7] = 0
+    keep = w[0] > 0
+    median = lq_median(q[:, keep], w[:, keep])
+    assert torch.equal(median, lq_median(q, w))
+    q[:, ~keep] = float("nan")
+    assert torch.equal(median, lq_median(q, w))
+
+
+def test_meeting_a_data_point_stays_finite(dtype):
+    """The mean of a rotation and two that surround it is that rotation: its distance is 0, its weight would be ∞."""
+    offsets = torch.tensor([[0.0, 0, 0], [0.3, 0, 0], [-0.3, 0, 0]], dtype=dtype)
+    q = from_rotvec(offsets).requires_grad_()
+    median = lq_median(q)
+    median[1].backward()
+    assert angular_distance(median.detach(), torch.eye(4, dtype=dtype)[0]) <= 1e-4
+    assert q.grad.isfinite().all()
+
+
+def test_equal_rotations_are_their_own_median(rotations, tolerance):
+    q = rotations[:, None].expand(-1, 4, -1)
+    assert angular_distance(lq_median(q), rotations).max() <= 10 * tolerance
+
+
+def test_gradients():
+    q, _ = cluster(7, outliers=0.3, spread=0.4, seed=1)
+    w = torch.rand(7, generator=torch.Generator().manual_seed(0), dtype=torch.float64) + 0.1
+    assert torch.autograd.gradcheck(
+        lambda q, w: lq_median(q, w, 1.3, iterations=3), (q.requires_grad_(), w.requires_grad_())
+    )
+
+
+def test_weightings_are_those_of_the_notes(dtype):
+    delta = torch.linspace(0.1, 3.1, 20, dtype=dtype)
+    torch.testing.assert_close(weiszfeld_weights(delta, "sigmoid"), 1 / (1 + torch.exp(delta)))
+    torch.testing.assert_close(weiszfeld_weights(delta, "linear"), 1 - delta / torch.pi)
+    torch.testing.assert_close(weiszfeld_weights(delta, "lq", 1.5), torch.sin(delta / 2) ** -0.5)
+    for weighting in ("sigmoid", "linear", "lq"):
+        weights = weiszfeld_weights(delta, weighting)
+        assert (weights.diff() < 0).all()
+    assert weiszfeld_weights(torch.zeros(1, dtype=dtype), "lq").isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: lq_median(torch.ones(3, 3)), r"quaternions has shape \(3, 3\)"),
+        (lambda: lq_median(torch.ones(0, 4)), r"quaternions of shape \(0, 4\) is an empty set"),
+        (lambda: lq_median(torch.eye(4), -torch.ones(4)), r"weights of shape \(4,\) has a negative value"),
+        (lambda: lq_median(torch.eye(4), exponent=0.5), "exponent is 0.5; an L_q median needs 1 ≤ exponent ≤ 2"),
+        (lambda: lq_median(torch.eye(4), iterations=-1), "iterations is -1"),
+        (
+            lambda: weiszfeld_weights(torch.ones(3), "huber"),
+            "weighting is 'huber'; it must be one of sigmoid, linear, lq",
+        ),
+    ],
+)
+def test_bad_input_is_named(call, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        call()

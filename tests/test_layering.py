@@ -1,0 +1,59 @@
+"""ARCHITECTURE's rule: data walks one way, so no room imports from a room above it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import qecnet
+
+PACKAGE = Path(qecnet.__file__).parent
+MAY_LOOK_AT = {
+    "algebra": set(),
+    "testing": {"algebra"},
+    "geometry": {"algebra"},
+    "nn": {"algebra"},
+    "data": {"algebra", "geometry"},
+    "training": {"algebra", "geometry", "nn", "data"},
+    "evaluation": {"algebra", "geometry", "nn", "data"},
+    "models": {"algebra", "geometry", "nn", "data"},
+}
+OPEN_TO_ALL = {"cli", "viewer"}
+"""Rooms for people: they look at everything, and nothing looks at them."""
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """The rooms of qecnet that a file imports, at the top or inside a function."""
+    parts = ("qecnet", *path.relative_to(PACKAGE).with_suffix("").parts)
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            rooms |= {name.name.split(".")[1] for name in node.names if name.name.startswith("qecnet.")}
+        elif isinstance(node, ast.ImportFrom):
+            module = (node.module or "").split(".") if node.module else []
+            base = list(parts[: len(parts) - node.level]) if node.level else []
+            full = base + module
+            if full[:1] == ["qecnet"]:
+                rooms |= {full[1]} if len(full) > 1 else {name.name for name in node.names}
+    return rooms
+
+
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in OPEN_TO_ALL)
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
+def test_no_room_looks_at_a_room_above_it(path):
+    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if room == "__init__":
+        return
+    assert room in MAY_LOOK_AT, f"{room} is not a room of ARCHITECTURE; say in this test what it may look at"
+    above = imported_rooms(path) - MAY_LOOK_AT[room] - {room, "__version__"}
+    assert not above, f"{path.name} in {room} imports from {sorted(above)}"
+
+
+def test_the_rule_bites(tmp_path, monkeypatch):
+    monkeypatch.setattr(f"{__name__}.PACKAGE", tmp_path)
+    (tmp_path / "algebra").mkdir()
+    source = tmp_path / "algebra" / "sneaky.py"
+    source.write_text("from ..nn import routing\nimport qecnet.data.read\ndef f():\n    from .. import training\n")
+    assert imported_rooms(source) == {"nn", "data", "training"}
