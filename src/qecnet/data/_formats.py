@@ -33,7 +33,7 @@ _HEAD = 1 << 16
 
 def parse(data: bytes, suffix: str) -> Parts:
     """The arrays in a file's bytes; `suffix` is its lower-case extension, with the dot."""
-    if not data.strip():
+    if not data or data.isspace():
         raise Malformed("is empty; give a file with a shape in it")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Malformed("is UTF-16 text; save it as UTF-8 or ASCII")

@@ -23,7 +23,7 @@ def rows(text: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """All numbers of a text, and how many of them stand on each line that is not blank."""
     values, counts = [np.empty(0)], [np.empty(0, np.int64)]
     for block in _blocks(text):
-        ends = _word_ends(block)
+        ends = np.flatnonzero(_is_end(block))
         breaks = np.flatnonzero(np.frombuffer(block, np.uint8) == ord("\n"))
         values.append(_values(block))
         counts.append(np.diff(np.searchsorted(ends, breaks), prepend=0, append=len(ends)))
@@ -61,27 +61,28 @@ def _blocks(text: bytes) -> Iterator[bytes]:
         start = end
 
 
-def _word_ends(block: bytes) -> NDArray[np.int64]:
-    """Where in the block each word has its last character."""
+def _is_end(block: bytes) -> NDArray[np.bool_]:
+    """Whether each character of the block is the last of a word."""
     blank = np.frombuffer(block, np.uint8) <= ord(" ")
-    return np.flatnonzero(blank[1:] > blank[:-1])
+    return blank[1:] > blank[:-1]
 
 
 def _values(block: bytes) -> NDArray[np.float64]:
+    if block.isspace():
+        return np.empty(0)
     values = _decimals(block)
     return _floats(block) if values is None else values
 
 
 def _floats(block: bytes) -> NDArray[np.float64]:
     """The long way: any number that C reads, `1e-5` and `nan` among them."""
-    words = len(_word_ends(block))
     try:
-        values = np.fromstring(block, sep=" ") if words else np.empty(0)
+        values = np.fromstring(block, sep=" ")
     except ValueError:
         values = np.empty(0)
     # One word can pass for two numbers (`1-2`), and older NumPy stops at the first bad word with a warning alone.
-    if len(values) != words:
-        word = next((w for w in block.split() if not _is_number(w)), b"")
+    if len(values) != np.count_nonzero(_is_end(block)):
+        word = next((w for w in block.split() if not is_number(w)), b"")
         raise Malformed(f"has {word[:20]!r} where a number belongs; the file is damaged or of another kind")
     return values
 
@@ -93,32 +94,35 @@ def _decimals(block: bytes) -> NDArray[np.float64] | None:
     and over a power of ten up to 10^22, it makes one division of two exact numbers, which rounds as it should.
     """
     characters = np.frombuffer(block, np.uint8)
-    if characters.max() > ord("9") or b"+" in block:
-        return None
-    signs, points = np.flatnonzero(characters == ord("-")), np.flatnonzero(characters == ord("."))
-    # A sign opens a word and a point touches a digit; C would take a lone `-` for 0, and `.-5` is no number at all.
-    lone = characters[points - 1] < ord("0")
-    if (characters[signs - 1] > ord(" ")).any() or (characters[points[lone] + 1] < ord("0")).any():
-        return None
-    if (characters[signs + 1] <= ord(" ")).any():
+    # A last word `-` would pass for 0.
+    if characters.max() > ord("9") or b"+" in block or block.rstrip().endswith((b"-", b"-.")):
         return None
     try:
         digits = np.fromstring(block.replace(b".", b""), np.int64, sep=" ")
     except ValueError:
         return None
-    ends = _word_ends(block)
-    if len(digits) != len(ends) or digits.max() >= 2**53 or digits.min() <= -(2**53):
+    is_end = _is_end(block)
+    if len(digits) != np.count_nonzero(is_end) or digits.max() >= 2**53 or digits.min() <= -(2**53):
         return None
+    if b"." not in block:
+        return digits.astype(np.float64)
+    points, ends = np.flatnonzero(characters == ord(".")), np.flatnonzero(is_end)
     # With a point in every word there is no need to search for the word of each.
-    word = np.arange(len(ends)) if len(points) == len(ends) else np.searchsorted(ends, points)
-    places = np.zeros(len(ends), np.int64)
-    places[word] = ends[word] - points
-    if (word[1:] == word[:-1]).any() or places.min() < 0 or places.max() >= len(_TENS):
+    word = slice(None) if len(points) == len(ends) else np.searchsorted(ends, points)
+    end = ends[word]
+    behind = end - points
+    if (points[1:] <= end[:-1]).any() or behind.min() < 0 or behind.max() >= len(_TENS):
         return None
+    # Without its point, `.-5` would pass for a number, and a word `.` would be gone.
+    if (characters[points + 1] == ord("-")).any() or (characters[points[behind == 0] - 1] < ord("0")).any():
+        return None
+    places = np.zeros(len(ends), np.int64)
+    places[word] = behind
     return digits / _TENS[places]
 
 
-def _is_number(word: bytes) -> bool:
+def is_number(word: bytes) -> bool:
+    """Whether one word is a number by itself."""
     try:
         float(word)
     except ValueError:

@@ -35,10 +35,11 @@ def fan(corners: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int6
 
 def whole(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Numbers that a file uses as counts or indices, as int64."""
-    inside = np.abs(values) < 2**53  # False for NaN, which the cast below must never see
-    if not inside.all() or (values != np.floor(values)).any():
-        raise Malformed("a face has an index that is not a whole number; the file is damaged")
-    return values.astype(np.int64)
+    with np.errstate(invalid="ignore"):  # NaN and what int64 does not hold come out as some other number
+        integers = values.astype(np.int64)
+    if (integers != values).any():
+        raise Malformed("has an index or a count that is not a whole number; the file is damaged")
+    return integers
 
 
 def stack(columns: dict[str, NDArray[Any]], names: tuple[str, ...]) -> NDArray[np.float64] | None:

@@ -68,7 +68,9 @@ def _fields(header: dict[str, list[str]]) -> list[_Field]:
     fields = []
     for name, kind, size, count in zip(names, kinds, sizes, counts, strict=True):
         if kind + size not in _TYPES or not re.fullmatch("[1-9][0-9]{0,8}", count):
-            raise Malformed(f"has the field {name!r} of TYPE {kind} SIZE {size} COUNT {count}, which no PCD has")
+            raise Malformed(
+                f"has the field {name[:20]!r} of TYPE {kind[:9]} SIZE {size[:9]} COUNT {count[:20]}, which no PCD has"
+            )
         fields.append(_Field(name, _TYPES[kind + size], int(count)))
     return fields
 

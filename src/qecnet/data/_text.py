@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from qecnet.data._numbers import table, without_comments
+from qecnet.data._numbers import is_number, table, without_comments
 from qecnet.data._parts import Malformed, Parts, from_columns
 
 _SEPARATORS = bytes.maketrans(b",;", b"  ")
@@ -13,7 +13,7 @@ def looks_like(head: bytes) -> bool:
     """Whether the first or the second line holds three numbers or more and nothing else."""
     lines = without_comments(head).translate(_SEPARATORS).split(b"\n")
     words = [line.split() for line in lines if line.strip()][:2]
-    return any(len(line) >= 3 and all(map(_is_number, line)) for line in words)
+    return any(len(line) >= 3 and all(map(is_number, line)) for line in words)
 
 
 def parse(data: bytes) -> Parts:
@@ -23,7 +23,7 @@ def parse(data: bytes) -> Parts:
         raise Malformed("has both commas and semicolons; write decimal points and one separator")
     words = first.translate(_SEPARATORS).split()
     # A single number on the first line is how some scanners give the number of points.
-    has_header = len(words) == 1 or not all(map(_is_number, words))
+    has_header = len(words) == 1 or not all(map(is_number, words))
     names = [word.strip(b"\"'/").decode("latin-1").lower() for word in words] if has_header else []
     numbers = table((data[len(first) :] if has_header else data).translate(_SEPARATORS))
     if not {"x", "y", "z"} <= set(names):
@@ -35,11 +35,3 @@ def parse(data: bytes) -> Parts:
         numbers[:, [names.index(name) for name in "xyz"]],
         normals=None if normals is None else numbers[:, [names.index(name) for name in normals]],
     )
-
-
-def _is_number(word: bytes) -> bool:
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return True

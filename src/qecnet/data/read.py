@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from torch import Tensor
 
 from qecnet.data import _formats
+from qecnet.data._parts import Malformed
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.mesh import Mesh
 
@@ -31,9 +36,14 @@ def read(path: str | os.PathLike[str]) -> Mesh | PointCloud:
     data = _load(path)
     try:
         points, faces, normals = _formats.parse(data, path.suffix.lower())
+    except Malformed as error:
+        raise _read_error(path, error) from error
+    try:
         if faces is not None:
-            return Mesh(torch.tensor(points), torch.tensor(faces), path.name).clean()
-        return PointCloud(torch.tensor(points), None if normals is None else torch.tensor(normals), path.name).clean()
+            mesh = Mesh(_tensor(points), _tensor(faces), path.name)
+            # Asked of NumPy, on one thread: on a busy machine, torch's waking of others took longer than the file.
+            return mesh if np.isfinite(points).all() else mesh.clean()
+        return PointCloud(_tensor(points), None if normals is None else _tensor(normals), path.name).clean()
     except ValueError as error:
         raise _read_error(path, error) from error
 
@@ -69,5 +79,12 @@ def _load(path: Path) -> bytes:
         raise ReadError(f"{path}: cannot be opened ({reason}); give the path of a file that can be read") from error
 
 
+def _tensor(array: NDArray[Any]) -> Tensor:
+    # A copy of its own: the array may be a view that would keep all the rest of the file in memory.
+    return torch.from_numpy(np.array(array, order="C"))
+
+
 def _read_error(path: Path, error: ValueError) -> ReadError:
-    return ReadError(f"{path}: {str(error).removeprefix(f'{path.name}: ')}")
+    reason = str(error).removeprefix(f"{path.name}: ")
+    # What a damaged file puts into the sentence must not move a terminal's cursor.
+    return ReadError(f"{path}: " + "".join(c if c.isprintable() else "?" for c in reason))

@@ -37,7 +37,9 @@ class Mesh:
             if array.dtype not in types:
                 wanted = " or ".join(str(t).removeprefix("torch.") for t in types)
                 raise ValueError(f"{self.name}: {what} are {array.dtype}; a mesh needs {wanted}")
-        low, high = (int(i) for i in self.faces.aminmax())
+        # Asked of NumPy, on one thread: on a busy machine, torch's waking of others took longer than reading a file.
+        faces = self.faces.numpy(force=True)
+        low, high = int(faces.min()), int(faces.max())
         if low < 0 or high >= len(self.vertices):
             raise ValueError(
                 f"{self.name}: a face points at vertex {low if low < 0 else high}, but the mesh has "
