@@ -8,27 +8,29 @@ from __future__ import annotations
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 
+from qecnet.geometry._planes import moment_sums, planes_of_sums, planes_within
 from qecnet.geometry._support import Array, Centred
-from qecnet.geometry.neighbours import within
-from qecnet.geometry.normals import SIGN, Sign, planes_of_neighbours, planes_within, signed
+from qecnet.geometry.neighbours import pairs_within
+from qecnet.geometry.normals import SIGN, Sign, signed
 from qecnet.geometry.radii import Radii
 
 _FEWEST = 6
 
 LEVEL = 3e-5
-"""Heights closer than this share of the tangent radius are equal: rounding of float32 coordinates stays below it."""
+"""Heights closer than this share of the support's radius are equal: float32's rounding of coordinates stays below."""
 
 
 def flare_axes(
-    cloud: Centred, queries: Array, radii: Radii, surface: Array, sign: Sign, dtype: torch.dtype
+    cloud: Centred, queries: Array, radii: Radii, surface: cKDTree, sign: Sign, dtype: torch.dtype
 ) -> tuple[Array, Array, Array, Array]:
     """x (M, 3), z (M, 3), valid (M,) and the height (M,) of the point that x looks at, for centred queries (M, 3).
 
-    `surface` (S,) are the indices of the points that the ring is searched in.
+    `surface` holds the points that the ring is searched in.
     """
     z, upright = _z_axes(cloud, queries, radii, sign, dtype)
-    x, height, found = _x_axes(cloud.points[surface], queries, z, radii)
+    x, height, found = _x_axes(surface, queries, z, radii)
     return x, z, upright & found, height
 
 
@@ -37,44 +39,50 @@ def _z_axes(cloud: Centred, queries: Array, radii: Radii, sign: Sign, dtype: tor
 
     With fewer than six points to fit, the place's own normal stands in, as in PCL.
     """
-    near, mask = within(cloud.points, queries, radii.z_axis)
-    axes, valid = planes_of_neighbours(cloud.points[near], mask, queries)
+    rows, near, _ = pairs_within(cloud.tree, queries, radii.z_axis)
+    sums = moment_sums(rows, cloud.points[near] - queries[rows], len(queries))
+    axes, valid = planes_of_sums(sums)
 
-    used = np.unique(near[mask])
-    normals = np.zeros_like(cloud.points)
-    normals[used], _ = _normals(cloud, cloud.points[used], radii, sign, dtype)
+    used, place = np.unique(near, return_inverse=True)
     # A normal without a side is zero, and so drops out of the mean.
-    side = ((normals[near] * mask[..., None]).sum(1) / np.maximum(mask.sum(1), 1)[:, None] * axes).sum(1)
+    normals, _ = _normals(cloud, cloud.points[used], radii, sign, dtype)
+    agreement = (normals[place] * axes[rows]).sum(1)
+    side = np.bincount(rows, agreement, len(queries)) / np.maximum(sums[0], 1)
     valid &= np.abs(side) > SIGN
     axes = np.where(side < 0, -1, 1)[:, None] * axes
 
-    few = np.flatnonzero(mask.sum(1) < _FEWEST)
-    axes[few], valid[few] = _normals(cloud, queries[few], radii, sign, dtype)
+    few = np.flatnonzero(sums[0] < _FEWEST)
+    if len(few):
+        axes[few], valid[few] = _normals(cloud, queries[few], radii, sign, dtype)
     return axes, valid
 
 
 def _normals(cloud: Centred, queries: Array, radii: Radii, sign: Sign, dtype: torch.dtype) -> tuple[Array, Array]:
-    return signed(*planes_within(cloud.points, queries, radii.normals, dtype), queries, cloud, sign)
+    return signed(*planes_within(cloud, queries, radii.normals, dtype), queries, cloud, sign)
 
 
-def _x_axes(surface: Array, queries: Array, z: Array, radii: Radii) -> tuple[Array, Array, Array]:
+def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[Array, Array, Array]:
     """x (M, 3), height (M,) and valid (M,): towards the ring's highest point above the tangent plane.
 
     Of points equally high, as on any flat face, the one nearest the cloud's centre is taken: a rule that a rotation
     does not change and that another sample of the same face follows too.
     """
-    near, mask = within(surface, queries, radii.tangent)
-    offsets = surface[near] - queries[:, None]
-    ring = mask & (np.square(offsets).sum(-1) > (radii.margin * radii.tangent) ** 2)
-    heights = np.where(ring, (offsets * z[:, None]).sum(-1), -np.inf)
-    highest = heights.max(1, keepdims=True)
-    level = ring & (heights >= highest - LEVEL * radii.tangent)
-    best = np.where(level, np.square(surface[near]).sum(-1), np.inf).argmin(1)
+    rows, near, distances = pairs_within(surface, queries, radii.tangent)
+    valid = np.bincount(rows, minlength=len(queries)) >= _FEWEST
+    ring = distances > radii.margin * radii.tangent
+    rows, near = rows[ring], near[ring]
+    offsets = surface.data[near] - queries[rows]
+    heights = (offsets * z[rows]).sum(1)
+    highest = np.full(len(queries), -np.inf)
+    np.maximum.at(highest, rows, heights)
+    level = np.flatnonzero(heights >= highest[rows] - LEVEL * radii.tangent)
+    from_centre = np.square(surface.data[near[level]]).sum(1)
+    level = level[np.lexsort((near[level], from_centre, rows[level]))]
+    found, first = np.unique(rows[level], return_index=True)
+    best = level[first]
 
-    rows = np.arange(len(queries))
-    valid = ring.any(1) & (mask.sum(1) >= _FEWEST)
-    height = np.where(valid, heights[rows, best], 0)
-    x = offsets[rows, best] - height[:, None] * z
+    height, x, seen = np.zeros(len(queries)), np.zeros_like(queries), np.zeros(len(queries), bool)
+    height[found], x[found] = heights[best], offsets[best] - heights[best, None] * z[found]
     length = np.sqrt(np.square(x).sum(1))
-    valid &= length > LEVEL * radii.tangent
-    return x / np.where(valid, length, 1)[:, None], height, valid
+    seen[found] = length[found] > LEVEL * radii.tangent
+    return x / np.where(seen, length, 1)[:, None], height, valid & seen

@@ -1,9 +1,10 @@
-"""What the estimators share: input checks, centred coordinates, and a walk over queries with the points near them."""
+"""What the estimators share: input checks, and a cloud at radius 1 about its centroid with its search tree."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import torch
@@ -13,11 +14,17 @@ from torch import Tensor
 
 Array = NDArray[Any]
 
-_QUERIES, _CELL = 64, 16  # measured: the products stay in cache, and few candidates are far from every query
+LEAF = 16
 
 
-class Centred(NamedTuple):
-    """A cloud at radius 1 about its centroid: (N, 3) float64 points, and the centre and radius that they left."""
+@dataclass(frozen=True)
+class Centred:
+    """A cloud at radius 1 about its centroid, so that one tolerance fits every scale.
+
+    Attributes:
+        points: (N, 3) float64.
+        centre, radius: what was taken off and divided by; radius 1 where all points are equal.
+    """
 
     points: Array
     centre: Array
@@ -27,9 +34,19 @@ class Centred(NamedTuple):
         """Brings (M, 3) positions given in the cloud's own coordinates along."""
         return (to_array(positions) - self.centre) / self.radius
 
+    @cached_property
+    def tree(self) -> cKDTree:
+        """Finds neighbours among `points`."""
+        return search_tree(self.points)
+
+
+def search_tree(points: Array) -> cKDTree:
+    """A kd-tree split in the middle of its boxes: built in half the time of a balanced one, and as fast to search."""
+    return cKDTree(points, leafsize=LEAF, balanced_tree=False, compact_nodes=False)
+
 
 def centred(points: Tensor) -> Centred:
-    """Zero mean and largest radius 1, so that one tolerance fits every scale; radius 1 where all points are equal."""
+    """Takes the centroid off (N, 3) points and divides by the largest radius."""
     array = to_array(points)
     centre = array[0] + (array - array[0]).mean(0)
     array = array - centre
@@ -37,6 +54,7 @@ def centred(points: Tensor) -> Centred:
     # Equal points differ from their own mean by rounding only.
     if largest <= 1e-15 * float(np.abs(centre).max()):
         return Centred(np.zeros_like(array), centre, 1.0)
+    # Dividing first keeps the squares of very small and very large coordinates representable.
     radius = largest * float(np.sqrt(np.square(array / largest).sum(1).max()))
     return Centred(array / radius, centre, radius)
 
@@ -64,32 +82,10 @@ def places(points: Tensor, at: Tensor | None) -> Tensor:
     if at.is_floating_point():
         check_cloud(at, "positions in `at`")
         return at
-    if at.ndim != 1 or at.dtype == torch.bool:
-        raise ValueError(f"`at` has the shape {tuple(at.shape)} and {at.dtype}; give (M,) indices or (M, 3) positions")
-    if len(at) and not 0 <= int(at.min()) <= int(at.max()) < len(points):
+    if at.ndim != 1 or at.dtype == torch.bool or len(at) == 0:
+        raise ValueError(
+            f"`at` has the shape {tuple(at.shape)} and {at.dtype}; give (M,) indices or (M, 3) positions, M ≥ 1"
+        )
+    if not 0 <= int(at.min()) <= int(at.max()) < len(points):
         raise ValueError(f"`at` has an index outside 0..{len(points) - 1}; the cloud has {len(points)} points")
     return points[at]
-
-
-def near_blocks(points: Array, queries: Array, radius: float) -> Iterator[tuple[Array, Array]]:
-    """Pairs (query rows, point rows): compact groups of queries, each with every point that one may have near it.
-
-    Groups are runs of kd-tree leaves. All points within `radius` of a group's queries are in its point rows, with a
-    few times as many others: a dense product over such a block is faster than a tree walk for each query.
-    """
-    tree = cKDTree(points, leafsize=_CELL, balanced_tree=False, compact_nodes=False)
-    order = tree.indices
-    starts = np.arange(0, len(points), _CELL)
-    cells = np.append(order, np.full(-len(points) % _CELL, -1)).reshape(-1, _CELL)
-    along = np.ascontiguousarray(points[order].T)
-    low, high = np.minimum.reduceat(along, starts, axis=1), np.maximum.reduceat(along, starts, axis=1)
-    rows = cKDTree(queries, leafsize=_CELL, balanced_tree=False, compact_nodes=False).indices
-    for first in range(0, len(queries), _QUERIES):
-        group = rows[first : first + _QUERIES]
-        members = queries[group].T
-        gap = np.maximum(low - members.max(1, keepdims=True), members.min(1, keepdims=True) - high)
-        np.maximum(gap, 0, out=gap)
-        gap *= gap
-        near = cells[gap.sum(0) <= radius * radius].ravel()
-        # Only the last cell is padded.
-        yield group, near[near >= 0] if len(near) and near[-1] < 0 else near

@@ -15,10 +15,11 @@ from torch import Tensor
 
 from qecnet.algebra import canonicalize, from_matrix
 from qecnet.geometry._flare import flare_axes
+from qecnet.geometry._planes import planes_within
 from qecnet.geometry._shot import shot_axes
-from qecnet.geometry._support import Array, Centred, centred, check_cloud, places
-from qecnet.geometry.normals import SIGN, Sign, planes_within, signed
-from qecnet.geometry.radii import Radii, default_radii
+from qecnet.geometry._support import Array, Centred, centred, check_cloud, places, search_tree
+from qecnet.geometry.normals import SIGN, Sign, signed
+from qecnet.geometry.radii import Radii, radii_of
 from qecnet.geometry.sampling import random_points
 
 Method = Literal["flare", "shot", "centred"]
@@ -66,11 +67,12 @@ def local_frames(
     if method not in get_args(Method):
         raise ValueError(f'method is "{method}"; frames are "flare", "shot" or "centred"')
     cloud, queries, radii = _prepared(points, at, radii)
-    chunks = [
-        shot_axes(cloud, chunk, radii.tangent) if method == "shot" else _centred_axes(cloud, chunk, radii, sign, points)
-        for chunk in _chunks(queries)
-    ]
-    return _frames(*map(np.concatenate, zip(*chunks, strict=True)), like=points)
+    if method == "shot":
+        chunks = [shot_axes(cloud, chunk, radii.tangent) for chunk in _chunks(queries)]
+    else:
+        chunks = [_centred_axes(cloud, chunk, radii.normals, sign, points.dtype) for chunk in _chunks(queries)]
+    x, z, valid = map(np.concatenate, zip(*chunks, strict=True))
+    return _frames(x, z, valid, like=points)
 
 
 def flare_frames(
@@ -88,7 +90,7 @@ def flare_frames(
         that x looks at; 0 where invalid.
     """
     cloud, queries, radii = _prepared(points, at, radii)
-    ring = _surface(points, surface, generator)
+    ring = cloud.tree if surface is None else search_tree(cloud.points[_surface(points, surface, generator)])
     chunks = [flare_axes(cloud, chunk, radii, ring, sign, points.dtype) for chunk in _chunks(queries)]
     x, z, valid, height = map(np.concatenate, zip(*chunks, strict=True))
     score = torch.from_numpy(np.where(valid, height * cloud.radius, 0)).to(points)
@@ -98,14 +100,12 @@ def flare_frames(
 def _prepared(points: Tensor, at: Tensor | None, radii: Radii | None) -> tuple[Centred, Array, Radii]:
     check_cloud(points)
     cloud = centred(points)
-    radii = default_radii(points) if radii is None else radii
+    radii = radii_of(cloud) if radii is None else radii
     return cloud, cloud.of(places(points, at)), radii.scaled(_SLACK / cloud.radius)
 
 
-def _surface(points: Tensor, surface: float | Tensor | None, generator: torch.Generator | None) -> Array:
+def _surface(points: Tensor, surface: float | Tensor, generator: torch.Generator | None) -> Array:
     """Indices of the points that FLARE's ring is searched in."""
-    if surface is None:
-        return np.arange(len(points))
     if isinstance(surface, Tensor):
         places(points, surface)
         return surface.cpu().numpy()
@@ -115,14 +115,14 @@ def _surface(points: Tensor, surface: float | Tensor | None, generator: torch.Ge
 
 
 def _chunks(queries: Array) -> list[Array]:
-    return [queries[i : i + _AT_ONCE] for i in range(0, max(len(queries), 1), _AT_ONCE)]
+    return [queries[i : i + _AT_ONCE] for i in range(0, len(queries), _AT_ONCE)]
 
 
 def _centred_axes(
-    cloud: Centred, queries: Array, radii: Radii, sign: Sign, points: Tensor
+    cloud: Centred, queries: Array, radius: float, sign: Sign, dtype: torch.dtype
 ) -> tuple[Array, Array, Array]:
     """x (M, 3), z (M, 3), valid (M,): z the signed normal, x towards the centroid in the tangent plane."""
-    fits = planes_within(cloud.points, queries, radii.normals, points.dtype)
+    fits = planes_within(cloud, queries, radius, dtype)
     z, valid = signed(*fits, queries, cloud, sign)
     x = (queries * z).sum(1, keepdims=True) * z - queries
     length = np.sqrt(np.square(x).sum(1, keepdims=True))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.spatial import cKDTree
 from torch import Tensor
 
-from qecnet.geometry._support import Array, centred, check_cloud
+from qecnet.geometry._support import Centred, centred, check_cloud
 from qecnet.geometry.neighbours import check_radius
 
 
@@ -58,8 +57,12 @@ def default_radii(points: Tensor) -> Radii:
         points: (N, 3).
     """
     check_cloud(points)
-    cloud = centred(points)
-    reach = _median_reach(cloud.points)
+    return radii_of(centred(points))
+
+
+def radii_of(cloud: Centred) -> Radii:
+    """`default_radii` of a cloud that has been centred, in its user's units."""
+    reach = _median_reach(cloud)
     release = Radii()
     wide = {
         name: _widened(getattr(release, name), reach * float(np.sqrt(wanted / _REACH)))
@@ -68,13 +71,14 @@ def default_radii(points: Tensor) -> Radii:
     return Radii(**wide).scaled(cloud.radius)
 
 
-def _median_reach(points: Array) -> float:
+def _median_reach(cloud: Centred) -> float:
     """Median distance to the 12th neighbour; 0 for clouds too small to have one."""
+    points = cloud.points
     if len(points) <= _REACH:
         return 0.0
     by_distance = np.argsort(np.square(points).sum(1), kind="stable")
     probes = by_distance[np.linspace(0, len(points) - 1, min(len(points), _PROBES)).astype(np.int64)]
-    distances, _ = cKDTree(points).query(points[probes], k=[_REACH + 1])
+    distances, _ = cloud.tree.query(points[probes], k=[_REACH + 1])
     return float(np.median(distances))
 
 

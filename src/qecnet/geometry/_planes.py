@@ -1,0 +1,128 @@
+"""Plane fits: the smallest axis of the neighbours' covariance about their own mean, by the thousand."""
+
+from __future__ import annotations
+
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+import numpy as np
+import torch
+from threadpoolctl import ThreadpoolController
+
+from qecnet.geometry._support import LEAF, Array, Centred, search_tree
+
+GAP = 1e-4
+"""Two eigenvalues closer than this share of the largest leave the axis between them undecided."""
+
+FEWEST = 3
+"""A plane needs three points."""
+
+_GROUP = 96  # queries in a block: measured; the products stay in cache and few candidates are far from all queries
+
+
+def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dtype) -> tuple[Array, Array]:
+    """Unsigned normals (M, 3) and valid (M,) of plane fits to the cloud's points within `radius` of centred queries.
+
+    Queries go in compact groups (runs of kd-tree leaves) with all leaves that come near the group: a dense product
+    over such a block is faster than a walk of the tree for each query. Works in `dtype`, on torch's number of threads.
+    """
+    kind = np.float64 if dtype == torch.float64 else np.float32
+    ordered = cloud.points[cloud.tree.indices].T
+    # What fills the last cell up is too far away to be near anything.
+    cells = np.concatenate([ordered, np.full((3, -len(cloud.points) % LEAF), 1e6)], axis=1).reshape(3, -1, LEAF)
+    low = cells.min(2)
+    high = np.maximum.reduceat(ordered, np.arange(0, ordered.shape[1], LEAF), axis=1)
+    order = search_tree(queries).indices
+    sums = np.empty((10, len(queries)))
+
+    def fill(first: int) -> None:
+        rows = order[first : first + _GROUP]
+        here = queries[rows].T
+        gap = np.maximum(low - here.max(1)[:, None], here.min(1)[:, None] - high)
+        np.maximum(gap, 0, out=gap)
+        gap *= gap
+        near = gap[0] + gap[1] + gap[2] <= radius * radius
+        sums[:, rows] = _sums_within(here, cells[:, near].reshape(3, -1), radius, kind)
+
+    # Products this small gain nothing from BLAS's own threads, which wait for each other where cores are shared.
+    with _blas().limit(limits=1), ThreadPoolExecutor(torch.get_num_threads()) as pool:
+        deque(pool.map(fill, range(0, len(queries), _GROUP)), maxlen=0)
+    return planes_of_sums(sums)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _sums_within(here: Array, there: Array, radius: float, kind: type[np.floating]) -> Array:
+    """(10, Q) sums of 1, x and x xᵀ over the points (3, P) within `radius` of each query (3, Q).
+
+    One matrix product: 0/1 membership times moments, about the block's own middle, where little is lost to
+    cancellation. A plane does not mind where its coordinates begin.
+    """
+    middle = here.mean(1, keepdims=True)
+    here, there = (here - middle).astype(kind), (there - middle).astype(kind)
+    # Rows: |x|², 1, x, y, z, xx, yy, zz, xy, yz, xz. The first five decide membership, the last ten are summed.
+    terms = np.empty((11, there.shape[1]), kind)
+    terms[1], terms[2:5] = 1, there
+    np.multiply(there, there, out=terms[5:8])
+    np.multiply(there[:2], there[1:], out=terms[8:10])
+    np.multiply(there[0], there[2], out=terms[10])
+    np.add(terms[5], terms[6], out=terms[0])
+    terms[0] += terms[7]
+    test = np.empty((here.shape[1], 5), kind)
+    test[:, 0], test[:, 1], test[:, 2:] = 1, (here * here).sum(0) - radius * radius, -2 * here.T
+    inside = (test @ terms[:5] <= 0).astype(kind)
+    return terms[1:] @ inside.T
+
+
+def planes_of_sums(sums: Array) -> tuple[Array, Array]:
+    """Plane fits from (10, M) sums of 1, x, y, z, xx, yy, zz, xy, yz, xz over each place's neighbours."""
+    count = np.maximum(sums[0], 1)
+    x, y, z = sums[1:4] / count
+    xx, yy, zz, xy, yz, xz = sums[4:] / count
+    normals, flat = smallest_axis(xx - x * x, yy - y * y, zz - z * z, xy - x * y, yz - y * z, xz - x * z)
+    enough = sums[0] >= FEWEST
+    return np.where(enough[:, None], normals, 0), flat & enough
+
+
+def moment_sums(rows: Array, offsets: Array, count: int) -> Array:
+    """(10, count) sums for `planes_of_sums` over (P, 3) offsets, each belonging to a row."""
+    x, y, z = offsets.T
+    products = (np.ones_like(x), x, y, z, x * x, y * y, z * z, x * y, y * z, x * z)
+    return np.stack([np.bincount(rows, term, count) for term in products])
+
+
+def smallest_axis(xx: Array, yy: Array, zz: Array, xy: Array, yz: Array, xz: Array) -> tuple[Array, Array]:
+    """Unit eigenvector (M, 3) of the smallest eigenvalue of symmetric 3×3 matrices, and whether it is well defined.
+
+    Closed form (the trigonometric roots of the characteristic polynomial, then the largest cross product of two rows
+    of C − λI): ten times faster than a batched solver for thousands of matrices. An isolated root is well
+    conditioned; what is not isolated is reported as undefined, and zero.
+    """
+    mean = (xx + yy + zz) / 3
+    a, b, c = xx - mean, yy - mean, zz - mean
+    spread = np.sqrt(np.maximum((a * a + b * b + c * c + 2 * (xy * xy + yz * yz + xz * xz)) / 6, 0))
+    cube = 2 * spread**3
+    determinant = a * (b * c - yz * yz) - xy * (xy * c - yz * xz) + xz * (xy * yz - b * xz)
+    angle = np.arccos(np.clip(determinant / np.where(cube > 0, cube, 1), -1, 1)) / 3
+    largest = mean + 2 * spread * np.cos(angle)
+    smallest = mean + 2 * spread * np.cos(angle + 2 * np.pi / 3)
+    middle = 3 * mean - largest - smallest
+
+    a, b, c = xx - smallest, yy - smallest, zz - smallest
+    crosses = np.stack(
+        [
+            [xy * yz - xz * b, xy * xz - a * yz, a * b - xy * xy],
+            [xy * c - xz * yz, xz * xz - a * c, a * yz - xy * xz],
+            [b * c - yz * yz, yz * xz - xy * c, xy * yz - b * xz],
+        ]
+    )
+    lengths = np.sqrt(np.square(crosses).sum(1))
+    best, column = lengths.argmax(0), np.arange(len(xx))
+    length = lengths[best, column]
+    defined = (middle - smallest > GAP * largest) & (length > 0)
+    axis = crosses[best, :, column] / np.where(length > 0, length, 1)[:, None]
+    return np.where(defined[:, None], axis, 0), defined

@@ -1,0 +1,157 @@
+"""From any cloud to what the network reads: oriented points and patches, for one cloud or for many."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, fields
+from multiprocessing import get_context
+
+import numpy as np
+import torch
+from rich.progress import track
+from torch import Tensor
+
+from qecnet.geometry.cloud import PointCloud
+from qecnet.geometry.frames import Method, local_frames
+from qecnet.geometry.patches import patches
+from qecnet.geometry.radii import Radii
+from qecnet.geometry.sampling import farthest_points, random_points
+
+
+@dataclass(frozen=True)
+class PrepareConfig:
+    """What `prepare` does; the defaults are the paper's.
+
+    Attributes:
+        points: at most this many, drawn at random, describe the shape; a scan of millions is thinned by this rule.
+        frames: places that get a frame, by farthest point sampling.
+        patches, neighbours: the first layer's pooling.
+        method, radii: of the frames; radii for a cloud of radius 1, or None for `default_radii`.
+    """
+
+    points: int = 10_000
+    frames: int = 512
+    patches: int = 64
+    neighbours: int = 9
+    method: Method = "flare"
+    radii: Radii | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """One cloud, ready for the network, at zero mean and largest radius 1.
+
+    Attributes:
+        points: (N, 3) float32 positions of the frames.
+        poses: (N, 4) quaternions, WXYZ, frame to world.
+        valid: (N,) which frames there are; the rest has the identity, and what exceeds a small cloud the origin.
+        centres: (P,) indices of the patches' centres.
+        neighbours: (P, K) indices of each patch's frames, and mask: (P, K) which of them are there.
+        centre: (3,) float64 and scale: () float64; the user's coordinates are ``points * scale + centre``.
+    """
+
+    points: Tensor
+    poses: Tensor
+    valid: Tensor
+    centres: Tensor
+    neighbours: Tensor
+    mask: Tensor
+    centre: Tensor
+    scale: Tensor
+
+    def restore(self, points: Tensor) -> Tensor:
+        """Puts (..., 3) points given in these coordinates back into the user's own; float64."""
+        return points.double() * self.scale + self.centre
+
+
+def prepare(
+    cloud: PointCloud, config: PrepareConfig | None = None, generator: torch.Generator | None = None
+) -> Prepared:
+    """Cleans, thins and centres a cloud, estimates its frames and pools them into patches.
+
+    A random subset is drawn from `generator` only when the cloud has more than `config.points`. A cloud with fewer
+    points than frames is filled up with invalid ones.
+
+    Raises:
+        ValueError: when a patch needs more points than the cloud has, or a large cloud comes without a generator.
+    """
+    config = config or PrepareConfig()
+    cloud = cloud.clean()
+    if len(cloud) < config.neighbours:
+        raise ValueError(
+            f"{cloud.name}: cloud has {len(cloud)} distinct points; a patch needs at least {config.neighbours}"
+        )
+    if len(cloud) > config.points:
+        if generator is None:
+            raise ValueError(
+                f"{cloud.name}: cloud has {len(cloud)} points, more than the {config.points} to keep; give a generator"
+            )
+        kept = random_points(cloud.points, config.points, generator)
+        cloud = PointCloud(cloud.points[kept], name=cloud.name, centre=cloud.centre, scale=cloud.scale)
+    cloud = cloud.normalized()
+    count = min(config.frames, len(cloud))
+    at = farthest_points(cloud.points, count)
+    quaternions, found = local_frames(cloud.points, at, config.method, config.radii)
+
+    points = torch.zeros(config.frames, 3)
+    poses = torch.tensor([1.0, 0, 0, 0]).repeat(config.frames, 1)
+    valid = torch.zeros(config.frames, dtype=torch.bool)
+    points[:count], poses[:count], valid[:count] = cloud.points[at], quaternions, found
+    pooled = patches(points, valid, config.patches, config.neighbours)
+    return Prepared(points, poses, valid, *pooled, cloud.centre, torch.tensor(cloud.scale, dtype=torch.float64))
+
+
+def prepare_many(
+    clouds: Sequence[PointCloud] | Iterable[PointCloud],
+    config: PrepareConfig | None = None,
+    seed: int = 0,
+    workers: int = 2,
+    progress: bool = True,
+) -> list[Prepared]:
+    """`prepare` for each cloud, in order, by several processes.
+
+    Each cloud has its own generator, seeded with `seed` and its place in the sequence: the result does not depend on
+    the number of workers. Clouds are taken as workers get free, so an iterable may read them one by one.
+    """
+    if workers < 1:
+        raise ValueError(f"{workers} workers were asked for; one or more can prepare clouds")
+    config = config or PrepareConfig()
+    total = len(clouds) if isinstance(clouds, Sequence) else None
+    results = _in_process(clouds, config, seed) if workers == 1 else _in_pool(clouds, config, seed, workers)
+    return [_unpacked(r) for r in track(results, "preparing clouds", total=total, disable=not progress, transient=True)]
+
+
+Arrays = tuple[np.ndarray, ...]  # tensors would cross between processes as open files, of which there may be too many
+
+
+def _in_process(clouds: Iterable[PointCloud], config: PrepareConfig, seed: int) -> Iterator[Arrays]:
+    for index, cloud in enumerate(clouds):
+        yield _one(index, cloud.points.numpy(), cloud.name, cloud.centre.numpy(), cloud.scale, config, seed)
+
+
+def _in_pool(clouds: Iterable[PointCloud], config: PrepareConfig, seed: int, workers: int) -> Iterator[Arrays]:
+    # A fork would inherit torch's and BLAS's threads half-way through their work.
+    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        waiting: deque[Future[Arrays]] = deque()
+        for index, cloud in enumerate(clouds):
+            parts = cloud.points.numpy(), cloud.name, cloud.centre.numpy(), cloud.scale
+            waiting.append(pool.submit(_one, index, *parts, config, seed))
+            if len(waiting) > 4 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+def _one(
+    index: int, points: np.ndarray, name: str, centre: np.ndarray, scale: float, config: PrepareConfig, seed: int
+) -> Arrays:
+    generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, index]).generate_state(1)[0]))
+    cloud = PointCloud(torch.from_numpy(points), name=name, centre=torch.from_numpy(centre), scale=scale)
+    prepared = prepare(cloud, config, generator)
+    return tuple(getattr(prepared, field.name).numpy() for field in fields(Prepared))
+
+
+def _unpacked(arrays: Arrays) -> Prepared:
+    return Prepared(*(torch.from_numpy(np.asarray(a)) for a in arrays))
