@@ -1,0 +1,1 @@
+"""The command `qec`: the package for people at a terminal."""

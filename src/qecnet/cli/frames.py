@@ -1,0 +1,130 @@
+"""`qec frames`: local reference frames of a file, as numbers, as a coloured PLY and as a picture."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import torch
+import typer
+from torch import Tensor
+
+from qecnet.algebra import to_matrix
+from qecnet.cli._output import check_writable, one_sentence, written_aside
+from qecnet.data import read_cloud
+from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
+from qecnet.geometry.frames import Method
+
+AXIS_LENGTH = 0.05  # of a cloud of radius 1: neighbouring frames of 512 do not touch
+
+
+def frames(
+    file: Annotated[Path, typer.Argument(help="A mesh or a cloud: OFF, OBJ, PLY, STL, PCD, XYZ, TXT, CSV, NPY, NPZ.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Write frames to .npz, or a .ply with coloured axes.")
+    ] = None,
+    method: Annotated[Method, typer.Option(help="How frames are estimated.")] = "flare",
+    count: Annotated[int, typer.Option("--frames", min=1, help="How many places get a frame.")] = 512,
+    points: Annotated[int, typer.Option(min=1, help="Points drawn from a mesh, or kept of a larger cloud.")] = 10_000,
+    seed: Annotated[int, typer.Option(min=0, help="Of the points that are drawn.")] = 0,
+    plot: Annotated[Path | None, typer.Option(help="Draw the cloud with its frames: a .png, .svg or .pdf.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+) -> None:
+    """Estimate local reference frames and say how many places have one."""
+    with one_sentence():
+        for path, suffixes in ((output, (".npz", ".ply")), (plot, (".png", ".svg", ".pdf"))):
+            if path is not None:
+                check_writable(path, force, suffixes)
+        generator = torch.Generator().manual_seed(seed)
+        cloud = read_cloud(file, points, generator=generator)
+        config = PrepareConfig(points=points, frames=min(count, len(cloud)), method=method)
+        start = time.perf_counter()
+        prepared = prepare(cloud, config, generator)
+        took = time.perf_counter() - start
+        _summarize(cloud, prepared, method, took)
+        if output is not None:
+            with written_aside(output) as aside:
+                (_write_npz if output.suffix.lower() == ".npz" else _write_ply)(aside, prepared)
+            typer.echo(f"written to {output}")
+        if plot is not None:
+            with written_aside(plot) as aside:
+                _draw(aside, cloud, prepared, method)
+            typer.echo(f"drawn in {plot}")
+
+
+def _summarize(cloud: PointCloud, prepared: Prepared, method: str, took: float) -> None:
+    dropped = [f"{n:,} {what}" for n, what in ((cloud.non_finite, "not finite"), (cloud.duplicates, "repeated")) if n]
+    valid, total = int(prepared.valid.sum()), len(prepared.valid)
+    typer.echo(f"{cloud.name}: {len(cloud):,} points" + (f" (dropped: {', '.join(dropped)})" if dropped else ""))
+    typer.echo(f"{valid:,} of {total:,} {method} frames are valid ({valid / total:.1%}), in {1000 * took:.0f} ms")
+
+
+def _write_npz(path: Path, prepared: Prepared) -> None:
+    """Positions in the user's coordinates, quaternions (WXYZ, frame to world), valid."""
+    np.savez_compressed(
+        path,
+        points=prepared.restore(prepared.points).numpy(),
+        quaternions=prepared.poses.numpy(),
+        valid=prepared.valid.numpy(),
+    )
+
+
+def _axes(prepared: Prepared) -> tuple[Tensor, Tensor]:
+    """Where the valid frames stand (V, 3), and the tips (V, 3, 3) of their x, y and z, at radius 1."""
+    origins = prepared.points[prepared.valid].double()
+    columns = to_matrix(prepared.poses[prepared.valid].double())
+    return origins, origins[:, None] + AXIS_LENGTH * columns.transpose(1, 2)
+
+
+def _write_ply(path: Path, prepared: Prepared) -> None:
+    """Edges from each valid frame's place along its axes, x red, y green, z blue, in the user's coordinates."""
+    origins, tips = _axes(prepared)
+    ends = torch.stack([origins[:, None].expand_as(tips), tips], dim=2).reshape(-1, 3)
+    colours = np.repeat(np.tile(255 * np.eye(3, dtype=np.uint8), (len(origins), 1)), 2, axis=0)
+    vertices = np.empty(len(ends), [("xyz", "<f8", 3), ("rgb", "u1", 3)])
+    vertices["xyz"], vertices["rgb"] = prepared.restore(ends).numpy(), colours
+    edges = np.empty(len(ends) // 2, [("ends", "<i4", 2), ("rgb", "u1", 3)])
+    edges["ends"], edges["rgb"] = np.arange(len(ends)).reshape(-1, 2), colours[::2]
+    colour = "".join(f"property uchar {c}\n" for c in ("red", "green", "blue"))
+    header = (
+        "ply\nformat binary_little_endian 1.0\ncomment local reference frames by qec: x red, y green, z blue\n"
+        f"element vertex {len(vertices)}\n"
+        + "".join(f"property double {a}\n" for a in "xyz")
+        + colour
+        + f"element edge {len(edges)}\nproperty int vertex1\nproperty int vertex2\n{colour}end_header\n"
+    )
+    path.write_bytes(header.encode() + vertices.tobytes() + edges.tobytes())
+
+
+def _draw(path: Path, cloud: PointCloud, prepared: Prepared, method: str) -> None:
+    """The cloud in grey with its frames, seen from four sides, so that the eye can turn it."""
+    try:
+        from matplotlib.figure import Figure
+        from mpl_toolkits.mplot3d.art3d import Line3DCollection
+    except ImportError as error:
+        raise ValueError("--plot draws with matplotlib, which is not installed; pip install 'qecnet[plot]'") from error
+    scale, centre = prepared.scale, prepared.centre
+    surface = ((cloud.points.double() - centre) / scale)[:: max(1, len(cloud) // 4000)].numpy()
+    origins, tips = _axes(prepared)
+    figure = Figure(figsize=(12, 12), layout="constrained")
+    figure.suptitle(
+        f"{cloud.name}: {int(prepared.valid.sum())} of {len(prepared.valid)} {method} frames   x red, y green, z blue"
+    )
+    for place, azimuth in enumerate((-60, 30, 120, 210)):
+        axes = figure.add_subplot(2, 2, place + 1, projection="3d")
+        axes.scatter(*surface.T, s=1.2, color="0.72", linewidths=0, depthshade=False)
+        for column, colour in enumerate(("#d62728", "#2ca02c", "#1f5fd0")):
+            segments = torch.stack([origins, tips[:, column]], dim=1).numpy()
+            axes.add_collection(Line3DCollection(segments, colors=colour, linewidths=1.1))
+        invalid = prepared.points[~prepared.valid].numpy()
+        axes.scatter(*invalid.T, s=14, color="black", marker="x", linewidths=0.8)
+        reach = surface.min(0), surface.max(0)
+        middle, half = (reach[0] + reach[1]) / 2, (reach[1] - reach[0]).max() / 2 + AXIS_LENGTH
+        axes.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
+        axes.set(zlim=(middle[2] - half, middle[2] + half))
+        axes.set_box_aspect((1, 1, 1), zoom=1.35)
+        axes.view_init(elev=22, azim=azimuth)
+        axes.set_axis_off()
+    figure.savefig(path, dpi=110)

@@ -1,0 +1,22 @@
+"""The command `qec` and its subcommands."""
+
+from __future__ import annotations
+
+import typer
+
+from qecnet.cli.frames import frames
+from qecnet.cli.repeatability import repeatability
+
+app = typer.Typer(
+    help="What is this 3D shape, and which way is it turned?",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(frames)
+app.command()(repeatability)
+
+
+@app.callback()
+def main() -> None:
+    """What is this 3D shape, and which way is it turned?"""
