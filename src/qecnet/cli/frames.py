@@ -99,32 +99,40 @@ def _write_ply(path: Path, prepared: Prepared) -> None:
 
 
 def _draw(path: Path, cloud: PointCloud, prepared: Prepared, method: str) -> None:
-    """The cloud in grey with its frames, seen from four sides, so that the eye can turn it."""
+    """The cloud in grey with its frames, from two opposite sides; what is farther from the eye is paler."""
     try:
         from matplotlib.figure import Figure
         from mpl_toolkits.mplot3d.art3d import Line3DCollection
     except ImportError as error:
         raise ValueError("--plot draws with matplotlib, which is not installed; pip install 'qecnet[plot]'") from error
-    scale, centre = prepared.scale, prepared.centre
-    surface = ((cloud.points.double() - centre) / scale)[:: max(1, len(cloud) // 4000)].numpy()
-    origins, tips = _axes(prepared)
-    figure = Figure(figsize=(12, 12), layout="constrained")
+    surface = ((cloud.points.double() - prepared.centre) / prepared.scale)[:: max(1, len(cloud) // 8000)].numpy()
+    origins, tips = (part.numpy() for part in _axes(prepared))
+    invalid = prepared.points[~prepared.valid].numpy()
+    low, high = surface.min(0), surface.max(0)
+    middle, half = (low + high) / 2, (high - low).max() / 2 + AXIS_LENGTH
+    figure = Figure(figsize=(15, 8), layout="constrained")
     figure.suptitle(
-        f"{cloud.name}: {int(prepared.valid.sum())} of {len(prepared.valid)} {method} frames   x red, y green, z blue"
+        f"{cloud.name}: {len(origins)} of {len(prepared.valid)} {method} frames are valid\n"
+        "x red, y green, z blue" + (", black crosses: no frame" if len(invalid) else "")
     )
-    for place, azimuth in enumerate((-60, 30, 120, 210)):
-        axes = figure.add_subplot(2, 2, place + 1, projection="3d")
-        axes.scatter(*surface.T, s=1.2, color="0.72", linewidths=0, depthshade=False)
-        for column, colour in enumerate(("#d62728", "#2ca02c", "#1f5fd0")):
-            segments = torch.stack([origins, tips[:, column]], dim=1).numpy()
-            axes.add_collection(Line3DCollection(segments, colors=colour, linewidths=1.1))
-        invalid = prepared.points[~prepared.valid].numpy()
-        axes.scatter(*invalid.T, s=14, color="black", marker="x", linewidths=0.8)
-        reach = surface.min(0), surface.max(0)
-        middle, half = (reach[0] + reach[1]) / 2, (reach[1] - reach[0]).max() / 2 + AXIS_LENGTH
-        axes.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half))
-        axes.set(zlim=(middle[2] - half, middle[2] + half))
-        axes.set_box_aspect((1, 1, 1), zoom=1.35)
-        axes.view_init(elev=22, azim=azimuth)
+    for place, (elevation, azimuth) in enumerate(((22, -55), (22, 125))):
+        turn, tilt = np.radians(azimuth), np.radians(elevation)
+        eye = np.array([np.cos(turn) * np.cos(tilt), np.sin(turn) * np.cos(tilt), np.sin(tilt)])
+        axes = figure.add_subplot(1, 2, place + 1, projection="3d", computed_zorder=False)
+        axes.scatter(*surface.T, s=3, c=_paler((0.6, 0.6, 0.6), surface @ eye), linewidths=0, depthshade=False)
+        axes.scatter(*invalid.T, s=16, c="black", marker="x", linewidths=0.9, depthshade=False, zorder=2)
+        for column, colour in enumerate(((0.84, 0.1, 0.1), (0.1, 0.6, 0.1), (0.1, 0.3, 0.85))):
+            segments = np.stack([origins, tips[:, column]], axis=1)
+            colours = _paler(colour, origins @ eye)
+            axes.add_collection(Line3DCollection(segments, colors=colours, linewidths=1.5, zorder=1))
+        axes.set(**{f"{a}lim": (m - half, m + half) for a, m in zip("xyz", middle, strict=True)})
+        axes.set_box_aspect((1, 1, 1), zoom=1.3)
+        axes.view_init(elev=elevation, azim=azimuth)
         axes.set_axis_off()
     figure.savefig(path, dpi=110)
+
+
+def _paler(colour: tuple[float, float, float], depth: np.ndarray) -> np.ndarray:
+    """RGBA (M, 4), from opaque at the greatest depth value (nearest to the eye) to faint at the least."""
+    share = (depth - depth.min(initial=np.inf)) / max(float(np.ptp(depth)) if len(depth) else 0.0, 1e-9)
+    return np.column_stack([np.tile(colour, (len(depth), 1)), 0.15 + 0.85 * np.clip(share, 0, 1) ** 1.5])

@@ -48,7 +48,7 @@ def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dt
     # Products this small gain nothing from BLAS's own threads, which wait for each other where cores are shared.
     with _blas().limit(limits=1), ThreadPoolExecutor(torch.get_num_threads()) as pool:
         deque(pool.map(fill, range(0, len(queries), _GROUP)), maxlen=0)
-    return planes_of_sums(sums)
+    return planes_of_sums(sums, kind)
 
 
 @cache
@@ -78,14 +78,18 @@ def _sums_within(here: Array, there: Array, radius: float, kind: type[np.floatin
     return terms[1:] @ inside.T
 
 
-def planes_of_sums(sums: Array) -> tuple[Array, Array]:
-    """Plane fits from (10, M) sums of 1, x, y, z, xx, yy, zz, xy, yz, xz over each place's neighbours."""
+def planes_of_sums(sums: Array, kind: type[np.floating] = np.float64) -> tuple[Array, Array]:
+    """Plane fits from (10, M) sums of 1, x, y, z, xx, yy, zz, xy, yz, xz over each place's neighbours.
+
+    A spread that is no more than what sums in `kind` lose to cancellation, as that of one point repeated, is no plane.
+    """
     count = np.maximum(sums[0], 1)
     x, y, z = sums[1:4] / count
     xx, yy, zz, xy, yz, xz = sums[4:] / count
-    normals, flat = smallest_axis(xx - x * x, yy - y * y, zz - z * z, xy - x * y, yz - y * z, xz - x * z)
-    enough = sums[0] >= FEWEST
-    return np.where(enough[:, None], normals, 0), flat & enough
+    lost = 8 * np.finfo(kind).eps * (xx + yy + zz)
+    axes, defined = smallest_axis(xx - x * x, yy - y * y, zz - z * z, xy - x * y, yz - y * z, xz - x * z, lost)
+    valid = defined & (sums[0] >= FEWEST)
+    return np.where(valid[:, None], axes, 0), valid
 
 
 def moment_sums(rows: Array, offsets: Array, count: int) -> Array:
@@ -95,12 +99,16 @@ def moment_sums(rows: Array, offsets: Array, count: int) -> Array:
     return np.stack([np.bincount(rows, term, count) for term in products])
 
 
-def smallest_axis(xx: Array, yy: Array, zz: Array, xy: Array, yz: Array, xz: Array) -> tuple[Array, Array]:
-    """Unit eigenvector (M, 3) of the smallest eigenvalue of symmetric 3×3 matrices, and whether it is well defined.
+def smallest_axis(
+    xx: Array, yy: Array, zz: Array, xy: Array, yz: Array, xz: Array, noise: Array | float = 0.0
+) -> tuple[Array, Array]:
+    """Unit eigenvector (M, 3) of the smallest eigenvalue of symmetric 3×3 matrices, and whether it is well defined:
+    apart from the next by more than `noise` and a share of the largest.
 
     Closed form (the trigonometric roots of the characteristic polynomial, then the largest cross product of two rows
-    of C − λI): ten times faster than a batched solver for thousands of matrices. An isolated root is well
-    conditioned; what is not isolated is reported as undefined, and zero.
+    of C − λI): ten times faster than a batched solver for thousands of matrices. An axis is off
+    by about ε / gap² for a gap to the next eigenvalue relative to the largest: 1e-8 at the narrowest gap that counts
+    as defined. What is not defined is zero.
     """
     mean = (xx + yy + zz) / 3
     a, b, c = xx - mean, yy - mean, zz - mean
@@ -123,6 +131,6 @@ def smallest_axis(xx: Array, yy: Array, zz: Array, xy: Array, yz: Array, xz: Arr
     lengths = np.sqrt(np.square(crosses).sum(1))
     best, column = lengths.argmax(0), np.arange(len(xx))
     length = lengths[best, column]
-    defined = (middle - smallest > GAP * largest) & (length > 0)
+    defined = (middle - smallest > np.maximum(GAP * largest, noise)) & (length > 0)
     axis = crosses[best, :, column] / np.where(length > 0, length, 1)[:, None]
     return np.where(defined[:, None], axis, 0), defined

@@ -1,0 +1,145 @@
+"""`qec frames` and `qec repeatability` as a user runs them."""
+
+import csv
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from qecnet.algebra import to_matrix
+from qecnet.cli.main import app
+from qecnet.data import read, write
+from qecnet.geometry import Mesh, PointCloud
+
+
+@pytest.fixture
+def run():
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def wedge():
+    """A box with one corner pulled out: a mesh without symmetry."""
+    corners = torch.cartesian_prod(*[torch.tensor([0.0, 1.0], dtype=torch.float64)] * 3)
+    corners[7] += torch.tensor([0.8, 0.3, 0.5])
+    quads = [(0, 1, 3, 2), (4, 6, 7, 5), (0, 4, 5, 1), (2, 3, 7, 6), (0, 2, 6, 4), (1, 5, 7, 3)]
+    return Mesh(corners, torch.tensor([t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]))
+
+
+@pytest.fixture
+def file(tmp_path, wedge):
+    path = tmp_path / "wedge.off"
+    write(path, wedge)
+    return path
+
+
+def test_the_summary_says_points_frames_and_time(run, file):
+    result = run("frames", file, "--points", 3000, "--frames", 100)
+    assert result.exit_code == 0, result.output
+    first, second = result.output.splitlines()
+    assert first == "wedge.off: 3,000 points"
+    assert "of 100 flare frames are valid" in second
+    assert second.endswith("ms")
+
+
+def test_frames_as_numbers_stand_on_the_surface(run, file, tmp_path):
+    out = tmp_path / "frames.npz"
+    assert run("frames", file, "-o", out, "--method", "centred", "--points", 4000).exit_code == 0
+    with np.load(out) as frames:
+        assert frames["points"].shape == (512, 3)
+        assert frames["valid"].mean() > 0.95
+        assert np.allclose(np.linalg.norm(frames["quaternions"], axis=1), 1, atol=1e-5)
+        on_floor = (np.abs(frames["points"][:, 2]) < 1e-4) & frames["valid"]
+        inner = on_floor & (frames["points"][:, :2] > 0.25).all(1) & (frames["points"][:, :2] < 0.75).all(1)
+        z = to_matrix(torch.from_numpy(frames["quaternions"]))[..., 2].numpy()
+        assert inner.any()
+        assert np.allclose(z[inner], [0, 0, 1], atol=1e-3), "the floor's normals look inwards, up"
+
+
+def test_frames_as_coloured_axes(run, file, tmp_path):
+    out = tmp_path / "frames.ply"
+    assert run("frames", file, "-o", out, "--frames", 50, "--points", 3000).exit_code == 0
+    header, _, body = out.read_bytes().partition(b"end_header\n")
+    edges = int(header.split(b"element edge ")[1].split()[0])
+    vertices = np.frombuffer(body, [("xyz", "<f8", 3), ("rgb", "u1", 3)], count=2 * edges)
+    ends = vertices["xyz"].reshape(-1, 3, 2, 3)
+    axes = ends[:, :, 1] - ends[:, :, 0]
+    lengths = np.linalg.norm(axes, axis=-1)
+    assert np.allclose(lengths, lengths.mean(), rtol=1e-5)
+    assert np.allclose(np.cross(axes[:, 2], axes[:, 0]), axes[:, 1] * lengths.mean(), atol=1e-6), "y is z × x"
+    assert (vertices["rgb"].reshape(-1, 3, 2, 3) == 255 * np.eye(3)[None, :, None]).all()
+    assert len(read(out)) > 0, "other programs' readers, ours among them, take the file"
+
+
+def test_the_same_seed_gives_the_same_file(run, file, tmp_path):
+    outs = [tmp_path / f"{i}.npz" for i in range(3)]
+    for out, seed in zip(outs, (1, 1, 2), strict=True):
+        assert run("frames", file, "-o", out, "--seed", seed, "--points", 2000).exit_code == 0
+    first, again, other = (np.load(out)["points"] for out in outs)
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_a_picture_is_drawn(run, file, tmp_path):
+    pytest.importorskip("matplotlib", reason="pictures need matplotlib")
+    out = tmp_path / "frames.png"
+    result = run("frames", file, "--plot", out, "--points", 2000)
+    assert result.exit_code == 0, result.output
+    assert out.read_bytes().startswith(b"\x89PNG")
+
+
+def test_nothing_is_overwritten_unasked(run, file, tmp_path):
+    out = tmp_path / "frames.npz"
+    out.write_text("mine")
+    refused = run("frames", file, "-o", out)
+    assert refused.exit_code == 1
+    assert "exists already" in refused.stderr
+    assert out.read_text() == "mine"
+    assert run("frames", file, "-o", out, "--force", "--points", 1000).exit_code == 0
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["frames.npz", "wedge.off"], "nothing is left aside"
+
+
+@pytest.mark.parametrize("arguments", [("-o", "frames.stl"), ("-o", "nowhere/frames.npz"), ("--plot", "frames.gif2")])
+def test_unwritable_names_are_refused_before_any_work(run, file, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    result = run("frames", file, *arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_bad_input_is_one_sentence(run, tmp_path):
+    few = tmp_path / "few.xyz"
+    write(few, PointCloud(torch.eye(3)))
+    (tmp_path / "empty.off").write_text("")
+    for name in ("few.xyz", "empty.off", "missing.ply", "."):
+        result = run("frames", tmp_path / name)
+        assert result.exit_code == 1
+        assert result.stdout == ""
+        assert len(result.stderr.splitlines()) == 1
+    assert "few.xyz: cloud has 3 distinct points" in run("frames", few).stderr
+
+
+def test_repeatability_of_a_folder_is_a_table(run, file, tmp_path, monkeypatch):
+    monkeypatch.setattr("qecnet.cli.repeatability.SIZES", (1500, 600))
+    out = tmp_path / "table.csv"
+    result = run("repeatability", tmp_path, "--out", out, "--places", 60, "--seed", 3)
+    assert result.exit_code == 0, result.output
+    with out.open() as stream:
+        rows = list(csv.DictReader(stream))
+    assert [(r["method"], int(r["points"])) for r in rows] == [
+        (m, n) for n in (1500, 600) for m in ("flare", "shot", "centred")
+    ]
+    for row in rows:
+        assert row["shapes"] == "1"
+        assert row["seed"] == "3"
+        assert 0.5 < float(row["valid"]) <= 1
+        assert float(row["within_5"]) <= float(row["within_15"]) <= float(row["within_30"])
+    assert float(rows[2]["median_degrees"]) < float(rows[1]["median_degrees"]), "flat faces: centred before SHOT"
+
+
+def test_repeatability_without_meshes_is_one_sentence(run, tmp_path):
+    result = run("repeatability", tmp_path / "nothing", "--out", tmp_path / "t.csv")
+    assert result.exit_code == 1
+    assert "no meshes" in result.stderr

@@ -1,0 +1,123 @@
+"""Plane fits against a plain solver, and their signs."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from qecnet.geometry import fit_normals, nearest_neighbours, radius_neighbours
+from qecnet.geometry._planes import smallest_axis
+
+
+def plane_naive(neighbours):
+    """The smallest eigenvector of the covariance of (K, 3) points."""
+    return torch.linalg.eigh(torch.cov(neighbours.T.double())).eigenvectors[:, 0]
+
+
+@given(st.integers(0, 2**32 - 1), st.floats(-12, 6), st.floats(1e-2, 1))
+@settings(max_examples=100, deadline=None)
+def test_the_closed_form_is_the_solvers_axis(seed, power, narrow):
+    rng = np.random.default_rng(seed)
+    basis, _ = np.linalg.qr(rng.normal(size=(20, 3, 3)))
+    thin = rng.uniform(0, 0.99)
+    values = np.array([thin * narrow, narrow, 1.0])
+    scale = 10.0**power
+    c = scale * np.einsum("mij,j,mkj->mik", basis, values, basis)
+    axis, defined = smallest_axis(c[:, 0, 0], c[:, 1, 1], c[:, 2, 2], c[:, 0, 1], c[:, 1, 2], c[:, 0, 2])
+    gap = values[1] - values[0]
+    assert (defined == (gap > 1e-4)).all()
+    across = np.linalg.norm(np.cross(axis, basis[:, :, 0]), axis=1)
+    assert (across[defined] < 1e-12 + 1e-15 / gap**2).all()
+
+
+def test_an_axis_between_equal_values_is_undefined():
+    one, none = np.ones(1), np.zeros(1)
+    for xx, yy, zz in ((one, one, one), (none, none, one), (none, none, none), (one, one, 2 * one)):
+        axis, defined = smallest_axis(xx, yy, zz, none, none, none)
+        assert not defined.any()
+        assert (axis == 0).all()
+
+
+@pytest.mark.parametrize("offset", [0.0, 1000.0])
+def test_fits_within_a_radius_are_the_definition(bumpy, dtype, offset):
+    points = (bumpy + offset).to(dtype)
+    normals, valid = fit_normals(points, radius=0.25)
+    indices, mask = radius_neighbours(points, points[:100], 0.25)
+    for i in range(100):
+        across = torch.linalg.cross(normals[i].double(), plane_naive(points[indices[i][mask[i]]])).norm()
+        assert across < (1e-9 if dtype == torch.float64 else 1e-4)
+    assert valid.all()
+
+
+def test_fits_of_k_neighbours_are_the_definition(bumpy):
+    at = torch.arange(0, 2000, 40)
+    normals, valid = fit_normals(bumpy, at, neighbours=20)
+    indices, _ = nearest_neighbours(bumpy, bumpy[at], 20)
+    expected = torch.stack([plane_naive(bumpy[i]) for i in indices])
+    assert valid.all()
+    assert torch.linalg.cross(normals, expected).norm(dim=-1).max() < 1e-9
+
+
+def test_signs_follow_their_rule(bumpy):
+    centre = bumpy.mean(0)
+    inward, _ = fit_normals(bumpy, radius=0.25)
+    outward, _ = fit_normals(bumpy, radius=0.25, sign="outward")
+    eye = torch.tensor([5.0, 3.0, 1.0], dtype=torch.float64)
+    seen, clear = fit_normals(bumpy, radius=0.25, sign=eye)
+    assert ((centre - bumpy) * inward).sum(-1).min() > 0
+    assert torch.equal(outward, -inward)
+    assert ((eye - bumpy) * seen).sum(-1)[clear].min() > 0
+    mixed = torch.where(torch.arange(2000)[:, None] % 2 == 0, inward, outward)
+    agreed, _ = fit_normals(bumpy, radius=0.25, sign=mixed)
+    assert torch.equal(agreed, mixed)
+
+
+def test_an_unknown_reference_leaves_no_sign(bumpy):
+    reference, _ = fit_normals(bumpy, radius=0.25)
+    reference[:10] = 0
+    normals, valid = fit_normals(bumpy, radius=0.25, sign=reference)
+    assert not valid[:10].any()
+    assert valid[10:].all()
+    assert (normals[:10] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        torch.ones(50, 3),
+        torch.linspace(0, 1, 50)[:, None] * torch.tensor([[1.0, 2, 3]]),
+        torch.eye(2, 3),
+        torch.ones(1, 3),
+    ],
+    ids=["equal", "a line", "two points", "one point"],
+)
+def test_what_has_no_plane_is_invalid(points, dtype):
+    normals, valid = fit_normals(points.to(dtype), radius=10.0, sign=torch.tensor([9.0, 0, 1]))
+    assert not valid.any()
+    assert (normals == 0).all()
+
+
+def test_a_flat_cloud_has_normals_but_no_inside(dtype):
+    flat = torch.rand(200, 3, generator=torch.Generator().manual_seed(0)).to(dtype) * torch.tensor([1, 1, 0])
+    assert not fit_normals(flat, radius=0.3)[1].any()
+    normals, valid = fit_normals(flat, radius=0.3, sign=torch.tensor([0.0, 0, 5]))
+    assert valid.all()
+    assert torch.allclose(normals, torch.tensor([0, 0, 1]).to(dtype))
+
+
+@pytest.mark.parametrize(
+    ("settings_", "sentence"),
+    [
+        ({}, "either a radius or a number"),
+        ({"radius": 0.1, "neighbours": 5}, "either a radius or a number"),
+        ({"neighbours": 2}, "2 neighbours were asked for a plane"),
+        ({"radius": 0.1, "sign": "up"}, 'sign is "up"'),
+        ({"radius": 0.1, "sign": torch.zeros(2, 3)}, r"sign has the shape \(2, 3\)"),
+        ({"radius": 0.1, "at": torch.tensor([7])}, "outside 0..3"),
+        ({"radius": 0.1, "at": torch.ones(4, dtype=torch.bool)}, "torch.bool"),
+    ],
+)
+def test_bad_requests_are_one_sentence(settings_, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        fit_normals(torch.eye(4, 3), **settings_)
