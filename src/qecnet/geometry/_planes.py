@@ -18,6 +18,7 @@ GAP = 1e-4
 FEWEST = 3
 """A plane needs three points."""
 
+_FAR = 1e6
 _GROUP = 96  # queries in a block: measured; the products stay in cache and few candidates are far from all queries
 
 
@@ -28,26 +29,30 @@ def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dt
     over such a block is faster than a walk of the tree for each query. Works in `dtype`, on torch's number of threads.
     """
     kind = np.float64 if dtype == torch.float64 else np.float32
-    ordered = cloud.points[cloud.tree.indices].T
+    ordered = cloud.points[cloud.tree.indices].T.astype(kind)
     # What fills the last cell up is too far away to be near anything.
-    cells = np.concatenate([ordered, np.full((3, -len(cloud.points) % LEAF), 1e6)], axis=1).reshape(3, -1, LEAF)
-    low = cells.min(2)
-    high = np.maximum.reduceat(ordered, np.arange(0, ordered.shape[1], LEAF), axis=1)
+    cells = np.concatenate([ordered, np.full((3, -len(cloud.points) % LEAF), _FAR, kind)], axis=1).reshape(3, -1, LEAF)
+    low, high = cells.min(2), np.where(cells < _FAR, cells, -_FAR).max(2)
     order = search_tree(queries).indices
     sums = np.empty((10, len(queries)))
 
-    def fill(first: int) -> None:
-        rows = order[first : first + _GROUP]
-        here = queries[rows].T
-        gap = np.maximum(low - here.max(1)[:, None], here.min(1)[:, None] - high)
-        np.maximum(gap, 0, out=gap)
-        gap *= gap
-        near = gap[0] + gap[1] + gap[2] <= radius * radius
-        sums[:, rows] = _sums_within(here, cells[:, near].reshape(3, -1), radius, kind)
+    def fill(starts: range) -> None:
+        work = _Workspace(kind)
+        for first in starts:
+            rows = order[first : first + _GROUP]
+            here = queries[rows].T.astype(kind)
+            gap = np.maximum(low - here.max(1)[:, None], here.min(1)[:, None] - high)
+            np.maximum(gap, 0, out=gap)
+            gap *= gap
+            # A little more than the radius: what is near only by rounding is settled by the product.
+            near = gap[0] + gap[1] + gap[2] <= 1.0001 * radius * radius
+            sums[:, rows] = _sums_within(here, cells[:, near].reshape(3, -1), radius, work)
 
+    threads = torch.get_num_threads()
+    starts = range(0, len(queries), _GROUP)
     # Products this small gain nothing from BLAS's own threads, which wait for each other where cores are shared.
-    with _blas().limit(limits=1), ThreadPoolExecutor(torch.get_num_threads()) as pool:
-        deque(pool.map(fill, range(0, len(queries), _GROUP)), maxlen=0)
+    with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
+        deque(pool.map(fill, [starts[i::threads] for i in range(threads)]), maxlen=0)
     return planes_of_sums(sums, kind)
 
 
@@ -56,26 +61,46 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController().select(user_api="blas")
 
 
-def _sums_within(here: Array, there: Array, radius: float, kind: type[np.floating]) -> Array:
+class _Workspace:
+    """Memory that blocks use again: for blocks of this size, asking the system anew costs as much as the work."""
+
+    def __init__(self, kind: type[np.floating]) -> None:
+        self.kind = kind
+        self._held: dict[tuple[str, type], Array] = {}
+
+    def take(self, name: str, shape: tuple[int, int], kind: type[np.generic] | None = None) -> Array:
+        """An array of this shape with any content, in the memory that the last one of this name had."""
+        key, size = (name, kind or self.kind), shape[0] * shape[1]
+        if key not in self._held or self._held[key].size < size:
+            self._held[key] = np.empty(size + size // 2, kind or self.kind)
+        return self._held[key][:size].reshape(shape)
+
+
+def _sums_within(here: Array, there: Array, radius: float, work: _Workspace) -> Array:
     """(10, Q) sums of 1, x and x xᵀ over the points (3, P) within `radius` of each query (3, Q).
 
     One matrix product: 0/1 membership times moments, about the block's own middle, where little is lost to
     cancellation. A plane does not mind where its coordinates begin.
     """
     middle = here.mean(1, keepdims=True)
-    here, there = (here - middle).astype(kind), (there - middle).astype(kind)
+    here = here - middle
     # Rows: |x|², 1, x, y, z, xx, yy, zz, xy, yz, xz. The first five decide membership, the last ten are summed.
-    terms = np.empty((11, there.shape[1]), kind)
-    terms[1], terms[2:5] = 1, there
-    np.multiply(there, there, out=terms[5:8])
-    np.multiply(there[:2], there[1:], out=terms[8:10])
-    np.multiply(there[0], there[2], out=terms[10])
+    terms = work.take("terms", (11, there.shape[1]))
+    x = terms[2:5]
+    np.subtract(there, middle, out=x)
+    terms[1] = 1
+    np.multiply(x, x, out=terms[5:8])
+    np.multiply(x[:2], x[1:], out=terms[8:10])
+    np.multiply(x[0], x[2], out=terms[10])
     np.add(terms[5], terms[6], out=terms[0])
     terms[0] += terms[7]
-    test = np.empty((here.shape[1], 5), kind)
+    test = np.empty((here.shape[1], 5), work.kind)
     test[:, 0], test[:, 1], test[:, 2:] = 1, (here * here).sum(0) - radius * radius, -2 * here.T
-    inside = (test @ terms[:5] <= 0).astype(kind)
-    return terms[1:] @ inside.T
+    shape = len(test), there.shape[1]
+    distances = np.matmul(test, terms[:5], out=work.take("product", shape))
+    near = np.less_equal(distances, 0, out=work.take("near", shape, np.bool_))
+    np.copyto(distances, near)
+    return np.asarray(terms[1:] @ distances.T)
 
 
 def planes_of_sums(sums: Array, kind: type[np.floating] = np.float64) -> tuple[Array, Array]:
