@@ -201,6 +201,13 @@ def test_what_is_no_file_is_refused_by_name(tmp_path, name, message):
     assert str(tmp_path) in str(caught.value)
 
 
+def test_a_signalling_nan_is_dropped_without_a_warning(tmp_path):
+    path = tmp_path / "scan.ply"
+    signalling = struct.pack("<I", 0x7F800001)
+    path.write_bytes(ply("element vertex 2", *XYZ, format=LITTLE, body=signalling * 3 + b"\0" * 12))
+    assert read(path).points.tolist() == [[0, 0, 0]]
+
+
 def test_a_loop_of_links_is_refused(tmp_path):
     (tmp_path / "a.off").symlink_to(tmp_path / "b.off")
     (tmp_path / "b.off").symlink_to(tmp_path / "a.off")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import numpy as np
+
 from qecnet.data import _numpy, _obj, _off, _pcd, _ply, _stl, _text
 from qecnet.data._numbers import without_comments
 from qecnet.data._parts import Malformed, Parts
@@ -42,7 +44,9 @@ def parse(data: bytes, suffix: str) -> Parts:
     if kind not in _PARSERS:
         known = ", ".join(name[1:].upper() for name in _PARSERS)
         raise Malformed(f"is of no format that is read here; save it as one of {known}")
-    return _PARSERS[kind](data)
+    # Damaged bytes make numbers that do not fit; they become NaN, infinite or unlike themselves, and are found as such.
+    with np.errstate(invalid="ignore", over="ignore"):
+        return _PARSERS[kind](data)
 
 
 def _by_content(data: bytes) -> str | None:

@@ -35,8 +35,7 @@ def fan(corners: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray[np.int6
 
 def whole(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Numbers that a file uses as counts or indices, as int64."""
-    with np.errstate(invalid="ignore"):  # NaN and what int64 does not hold come out as some other number
-        integers = values.astype(np.int64)
+    integers = values.astype(np.int64)  # NaN and what int64 does not hold come out as some other number
     if (integers != values).any():
         raise Malformed("has an index or a count that is not a whole number; the file is damaged")
     return integers
@@ -61,8 +60,7 @@ def from_columns(table: NDArray[np.float64]) -> Parts:
     points, extra = table[:, :3], table[:, 3:]
     if extra.size == 0:
         return Parts(points)
-    with np.errstate(over="ignore", invalid="ignore"):
-        length = np.sqrt((extra**2).sum(1))
+    length = np.sqrt((extra**2).sum(1))
     known = ~np.isnan(length) & (length != 0)
     are_normals = known.any() and (np.abs(length[known] - 1) < 0.01).all()
     return Parts(points, normals=extra if are_normals else None)
