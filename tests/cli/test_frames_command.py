@@ -72,6 +72,16 @@ def test_frames_as_coloured_axes(run, file, tmp_path):
     assert len(read(out)) > 0, "other programs' readers, ours among them, take the file"
 
 
+def test_z_looks_where_it_is_told(run, file, tmp_path):
+    out = tmp_path / "frames.npz"
+    assert run("frames", file, "-o", out, "--method", "centred", "--viewpoint", 0.5, 0.5, -9).exit_code == 0
+    with np.load(out) as frames:
+        on_floor = (np.abs(frames["points"][:, 2]) < 1e-4) & frames["valid"]
+        z = to_matrix(torch.from_numpy(frames["quaternions"]))[..., 2].numpy()
+    assert on_floor.any()
+    assert (z[on_floor, 2] < 0).all()
+
+
 def test_the_same_seed_gives_the_same_file(run, file, tmp_path):
     outs = [tmp_path / f"{i}.npz" for i in range(3)]
     for out, seed in zip(outs, (1, 1, 2), strict=True):
@@ -134,9 +144,10 @@ def test_repeatability_of_a_folder_is_a_table(run, file, tmp_path, monkeypatch):
     for row in rows:
         assert row["shapes"] == "1"
         assert row["seed"] == "3"
+        assert float(row["radius_z_axis"]) >= 0.06
         assert 0.5 < float(row["valid"]) <= 1
         assert float(row["within_5"]) <= float(row["within_15"]) <= float(row["within_30"])
-    assert float(rows[2]["median_degrees"]) < float(rows[1]["median_degrees"]), "flat faces: centred before SHOT"
+    assert float(rows[2]["percentile_50"]) < float(rows[1]["percentile_50"]), "flat faces: centred before SHOT"
 
 
 def test_repeatability_without_meshes_is_one_sentence(run, tmp_path):

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate
+from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
 from qecnet.geometry import PointCloud, PrepareConfig, default_radii, local_frames, prepare, prepare_many
 
 SMALL = PrepareConfig(points=1500, frames=64, patches=8, neighbours=5)
@@ -49,6 +49,20 @@ def test_large_clouds_are_thinned_by_the_generator(bumpy):
     assert not torch.equal(first.points, other.points)
     with pytest.raises(ValueError, match="give a generator"):
         prepare(cloud, SMALL)
+
+
+def test_signs_come_from_the_configured_rule(bumpy):
+    cloud = PointCloud(bumpy + 7, normals=torch.nn.functional.normalize(bumpy, dim=-1))
+    inward, outward, given, seen = (
+        prepare(cloud, dataclasses.replace(SMALL, points=2000, method="centred", sign=sign))
+        for sign in ("inward", "outward", "normals", (7.0, 7.0, 60.0))
+    )
+    z = [to_matrix(p.poses)[..., 2] for p in (inward, outward, given, seen)]
+    assert torch.allclose(z[0], -z[1], atol=1e-5)
+    assert torch.allclose(z[1], z[2], atol=1e-5)
+    assert (z[3][seen.valid, 2] > -0.2).all()
+    with pytest.raises(ValueError, match="has no normals"):
+        prepare(PointCloud(bumpy), dataclasses.replace(SMALL, points=2000, sign="normals"))
 
 
 def test_small_clouds_are_filled_up_with_invalid_frames(bumpy):
@@ -100,9 +114,10 @@ def test_fewer_points_than_a_patch_is_one_sentence(points):
 
 
 def test_the_number_of_workers_changes_nothing(bumpy):
-    clouds = [PointCloud(bumpy + i, name=f"cloud {i}") for i in range(3)]
-    alone = prepare_many(clouds, SMALL, seed=4, workers=1, progress=False)
-    together = prepare_many(iter(clouds), SMALL, seed=4, workers=2, progress=False)
+    clouds = [PointCloud(bumpy + i, normals=-bumpy, name=f"cloud {i}") for i in range(3)]
+    config = dataclasses.replace(SMALL, sign="normals")
+    alone = prepare_many(clouds, config, seed=4, workers=1, progress=False)
+    together = prepare_many(iter(clouds), config, seed=4, workers=2, progress=False)
     assert len(alone) == len(together) == 3
     for a, b in zip(alone, together, strict=True):
         for field in dataclasses.fields(a):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import torch
@@ -27,6 +27,13 @@ def frames(
     ] = None,
     method: Annotated[Method, typer.Option(help="How frames are estimated.")] = "flare",
     count: Annotated[int, typer.Option("--frames", min=1, help="How many places get a frame.")] = 512,
+    sign: Annotated[
+        Literal["inward", "outward", "normals"],
+        typer.Option(help="The side that z looks to: the cloud's centre, away from it, or that of the file's normals."),
+    ] = "inward",
+    viewpoint: Annotated[
+        tuple[float, float, float] | None, typer.Option(help="Where a scan was seen from: z looks there instead.")
+    ] = None,
     points: Annotated[int, typer.Option(min=1, help="Points drawn from a mesh, or kept of a larger cloud.")] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Of the points that are drawn.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the cloud with its frames: a .png, .svg or .pdf.")] = None,
@@ -39,7 +46,7 @@ def frames(
                 check_writable(path, force, suffixes)
         generator = torch.Generator().manual_seed(seed)
         cloud = read_cloud(file, points, generator=generator)
-        config = PrepareConfig(points=points, frames=min(count, len(cloud)), method=method)
+        config = PrepareConfig(points, min(count, len(cloud)), method=method, sign=viewpoint or sign)
         start = time.perf_counter()
         prepared = prepare(cloud, config, generator)
         took = time.perf_counter() - start

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import torch
@@ -16,11 +16,13 @@ from torch import Tensor
 from qecnet.algebra import angular_distance
 from qecnet.cli._output import check_writable, one_sentence, written_aside
 from qecnet.data import read
-from qecnet.geometry import Mesh, default_radii, local_frames
+from qecnet.geometry import Mesh, Radii, default_radii, local_frames
 from qecnet.geometry.frames import Method
 
 METHODS: tuple[Method, ...] = ("flare", "shot", "centred")
 SIZES = (10_000, 2_000, 1_000)
+RADII = ("normals", "z_axis", "tangent")
+PERCENTILES = (10, 25, 50, 75, 90)
 WITHIN = (5, 15, 30)
 
 
@@ -41,51 +43,61 @@ def repeatability(
         files = sorted(f for f in data.rglob("*") if f.suffix.lower() in (".off", ".obj", ".ply", ".stl"))
         if not files:
             raise ValueError(f"{data}: no meshes (OFF, OBJ, PLY, STL) in this folder")
-        angles: dict[tuple[str, int], list[np.ndarray]] = {(m, n): [] for n in SIZES for m in METHODS}
+        compared: dict[tuple[Method, int], list[Comparison]] = {(m, n): [] for n in SIZES for m in METHODS}
         for index, file in enumerate(track(files, "comparing frames", transient=True)):
             mesh = read(file)
             if not isinstance(mesh, Mesh):
                 raise ValueError(f"{file}: holds points without faces; repeatability needs meshes to sample twice")
             generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, index]).generate_state(1)[0]))
-            for method, size, angle in _compare(mesh, places, generator):
-                angles[method, size].append(angle)
-        rows = [_row(m, n, np.concatenate(a), len(files), places, seed) for (m, n), a in angles.items()]
+            for method, size, comparison in _compare(mesh, places, generator):
+                compared[method, size].append(comparison)
+        settings = {"shapes": len(files), "places": places, "seed": seed}
+        rows = [{"method": m, "points": n, **settings, **_measures(found)} for (m, n), found in compared.items()]
         with written_aside(out) as aside, aside.open("w", newline="") as stream:
             table = csv.DictWriter(stream, rows[0].keys())
             table.writeheader()
             table.writerows(rows)
         for row in rows:
             typer.echo(
-                f"{row['points']:>6} points  {row['method']:<8} valid {row['valid']:>6}  "
-                f"median {row['median_degrees']:>6}°  within 15° {row['within_15']:>6}"
+                f"{row['points']:>6} points  {row['method']:<8} valid {row['valid']}  "
+                f"median {row['percentile_50']:>6}°  within 15° {row['within_15']}"
             )
         typer.echo(f"written to {out}")
 
 
-def _compare(mesh: Mesh, places: int, generator: torch.Generator) -> Iterator[tuple[Method, int, np.ndarray]]:
-    """Angles (places,) in degrees between the two samples' frames; NaN where either has none."""
+class Comparison(NamedTuple):
+    """One shape, sampled twice: the first sample's radii, the angles in degrees where both have a frame, and the
+    share of places where they do."""
+
+    radii: Radii
+    angles: np.ndarray
+    valid: float
+
+
+def _compare(mesh: Mesh, places: int, generator: torch.Generator) -> Iterator[tuple[Method, int, Comparison]]:
+    """All methods and sizes on one mesh, at radius 1."""
     whole = mesh.sample(SIZES[0], generator).normalized(torch.float64)
-    at = _into(whole.centre, whole.scale, mesh.sample(places, generator).points)
+
+    def draw(count: int) -> Tensor:
+        return (mesh.sample(count, generator).points.double() - whole.centre) / whole.scale
+
+    at = draw(places)
     for size in SIZES:
-        views = [_into(whole.centre, whole.scale, mesh.sample(size, generator).points) for _ in range(2)]
+        views = draw(size), draw(size)
         for method in METHODS:
-            first, second = (local_frames(view, at, method, default_radii(view)) for view in views)
-            angle = torch.rad2deg(angular_distance(first.quaternions, second.quaternions))
+            first, second = (local_frames(view, at, method) for view in views)
             both = first.valid & second.valid
-            yield method, size, torch.where(both, angle, torch.nan).numpy()
+            angles = torch.rad2deg(angular_distance(first.quaternions, second.quaternions)[both])
+            yield method, size, Comparison(default_radii(views[0]), angles.numpy(), float(both.double().mean()))
 
 
-def _into(centre: Tensor, scale: float, points: Tensor) -> Tensor:
-    return (points.double() - centre) / scale
-
-
-def _row(method: str, size: int, angles: np.ndarray, shapes: int, places: int, seed: int) -> dict[str, object]:
-    """One line of the table. Shares within an angle are of the valid places."""
-    valid = angles[~np.isnan(angles)]
-    row: dict[str, object] = {"method": method, "points": size, "shapes": shapes, "places": places, "seed": seed}
-    row["radii"] = "default"
-    row["valid"] = f"{len(valid) / len(angles):.4f}"
-    row["median_degrees"] = f"{np.median(valid):.2f}" if len(valid) else ""
+def _measures(comparisons: list[Comparison]) -> dict[str, str]:
+    """The measured columns: radii (median over shapes), the valid share, and of the valid the angles' distribution."""
+    angles = np.concatenate([c.angles for c in comparisons])
+    row = {f"radius_{name}": f"{np.median([getattr(c.radii, name) for c in comparisons]):.4f}" for name in RADII}
+    row["valid"] = f"{np.mean([c.valid for c in comparisons]):.4f}"
+    for percent in PERCENTILES:
+        row[f"percentile_{percent}"] = f"{np.percentile(angles, percent):.2f}" if len(angles) else ""
     for limit in WITHIN:
-        row[f"within_{limit}"] = f"{np.mean(valid <= limit):.4f}" if len(valid) else ""
+        row[f"within_{limit}"] = f"{np.mean(angles <= limit):.4f}" if len(angles) else ""
     return row

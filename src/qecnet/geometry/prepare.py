@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from multiprocessing import get_context
+from typing import Literal
 
 import numpy as np
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor
 
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.frames import Method, local_frames
+from qecnet.geometry.normals import Sign
 from qecnet.geometry.patches import patches
 from qecnet.geometry.radii import Radii
 from qecnet.geometry.sampling import farthest_points, random_points
@@ -29,6 +31,8 @@ class PrepareConfig:
         frames: places that get a frame, by farthest point sampling.
         patches, neighbours: the first layer's pooling.
         method, radii: of the frames; radii for a cloud of radius 1, or None for `default_radii`.
+        sign: the side that normals look to: "inward", "outward", "normals" for that of the cloud's own normals, or a
+            viewpoint in the user's coordinates.
     """
 
     points: int = 10_000
@@ -37,6 +41,7 @@ class PrepareConfig:
     neighbours: int = 9
     method: Method = "flare"
     radii: Radii | None = None
+    sign: Literal["inward", "outward", "normals"] | tuple[float, float, float] = "inward"
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +94,12 @@ def prepare(
                 f"{cloud.name}: cloud has {len(cloud)} points, more than the {config.points} to keep; give a generator"
             )
         kept = random_points(cloud.points, config.points, generator)
-        cloud = PointCloud(cloud.points[kept], name=cloud.name, centre=cloud.centre, scale=cloud.scale)
+        normals = None if cloud.normals is None else cloud.normals[kept]
+        cloud = replace(cloud, points=cloud.points[kept], normals=normals)
     cloud = cloud.normalized()
     count = min(config.frames, len(cloud))
     at = farthest_points(cloud.points, count)
-    quaternions, found = local_frames(cloud.points, at, config.method, config.radii)
+    quaternions, found = local_frames(cloud.points, at, config.method, config.radii, _sign(cloud, config))
 
     points = torch.zeros(config.frames, 3)
     poses = torch.tensor([1.0, 0, 0, 0]).repeat(config.frames, 1)
@@ -101,6 +107,17 @@ def prepare(
     points[:count], poses[:count], valid[:count] = cloud.points[at], quaternions, found
     pooled = patches(points, valid, config.patches, config.neighbours)
     return Prepared(points, poses, valid, *pooled, cloud.centre, torch.tensor(cloud.scale, dtype=torch.float64))
+
+
+def _sign(cloud: PointCloud, config: PrepareConfig) -> Sign:
+    """The configured sign rule for a cloud that has been normalised."""
+    if config.sign == "normals":
+        if cloud.normals is None:
+            raise ValueError(f'{cloud.name}: has no normals to take signs from; use the sign "inward" or "outward"')
+        return cloud.normals
+    if isinstance(config.sign, tuple):
+        return (torch.tensor(config.sign, dtype=torch.float64) - cloud.centre) / cloud.scale
+    return config.sign
 
 
 def prepare_many(
@@ -123,12 +140,13 @@ def prepare_many(
     return [_unpacked(r) for r in track(results, "preparing clouds", total=total, disable=not progress, transient=True)]
 
 
-Arrays = tuple[np.ndarray, ...]  # tensors would cross between processes as open files, of which there may be too many
+# Tensors would cross between processes as open files, of which there may be too many: arrays go instead.
+Arrays = tuple[np.ndarray, ...]
 
 
 def _in_process(clouds: Iterable[PointCloud], config: PrepareConfig, seed: int) -> Iterator[Arrays]:
     for index, cloud in enumerate(clouds):
-        yield _one(index, cloud.points.numpy(), cloud.name, cloud.centre.numpy(), cloud.scale, config, seed)
+        yield _one(index, *_parts(cloud), config, seed)
 
 
 def _in_pool(clouds: Iterable[PointCloud], config: PrepareConfig, seed: int, workers: int) -> Iterator[Arrays]:
@@ -136,19 +154,31 @@ def _in_pool(clouds: Iterable[PointCloud], config: PrepareConfig, seed: int, wor
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
         waiting: deque[Future[Arrays]] = deque()
         for index, cloud in enumerate(clouds):
-            parts = cloud.points.numpy(), cloud.name, cloud.centre.numpy(), cloud.scale
-            waiting.append(pool.submit(_one, index, *parts, config, seed))
+            waiting.append(pool.submit(_one, index, *_parts(cloud), config, seed))
             if len(waiting) > 4 * workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
 
 
+def _parts(cloud: PointCloud) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, float, str]:
+    normals = None if cloud.normals is None else cloud.normals.numpy(force=True)
+    return cloud.points.numpy(force=True), normals, cloud.centre.numpy(force=True), cloud.scale, cloud.name
+
+
 def _one(
-    index: int, points: np.ndarray, name: str, centre: np.ndarray, scale: float, config: PrepareConfig, seed: int
+    index: int,
+    points: np.ndarray,
+    normals: np.ndarray | None,
+    centre: np.ndarray,
+    scale: float,
+    name: str,
+    config: PrepareConfig,
+    seed: int,
 ) -> Arrays:
     generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, index]).generate_state(1)[0]))
-    cloud = PointCloud(torch.from_numpy(points), name=name, centre=torch.from_numpy(centre), scale=scale)
+    known = None if normals is None else torch.from_numpy(normals)
+    cloud = PointCloud(torch.from_numpy(points), known, name, torch.from_numpy(centre), scale)
     prepared = prepare(cloud, config, generator)
     return tuple(getattr(prepared, field.name).numpy() for field in fields(Prepared))
 
