@@ -83,12 +83,13 @@ def test_is_equivariant(votes):
     assert_equivariant(lq_median, (q, w), takes=("poses", "scalars"), gives="pose", tolerance=1e-9)
 
 
-def test_weightless_elements_drop_out_bit_for_bit(votes):
+def test_weightless_elements_drop_out(votes, tolerance):
+    """Whatever they hold, bit for bit; leaving them out moves numbers in memory, and so their last bits."""
     q, w = votes
     w[:, 4:7] = 0
     keep = w[0] > 0
-    median = lq_median(q[:, keep], w[:, keep])
-    assert torch.equal(median, lq_median(q, w))
+    median = lq_median(q, w)
+    torch.testing.assert_close(lq_median(q[:, keep], w[:, keep]), median, atol=tolerance, rtol=0)
     q[:, ~keep] = float("nan")
     assert torch.equal(median, lq_median(q, w))
 

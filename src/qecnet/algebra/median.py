@@ -68,7 +68,7 @@ def lq_median(
     which raises the cost. With `return_costs`, the costs before each step and after the last come too:
     (iterations + 1, ...).
 
-    A weight of 0 drops its rotation out, bit for bit. Equivariant from the left, as the mean is.
+    A rotation of weight 0 drops out, whatever it holds. Equivariant from the left, as the mean is.
     """
     check_set("quaternions", quaternions, "weights", weights)
     _check_exponent(exponent)

@@ -1,0 +1,33 @@
+"""The capsule network: routing (Algorithm 1), the QEC module (Algorithm 2), the networks and their losses.
+
+Poses are quaternions, WXYZ, Hamilton, unit; a capsule of activation 0 is masked and changes no result.
+"""
+
+from .capsules import Capsules, Pooling
+from .kernel import TransformKernel
+from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin
+from .module import QECModule
+from .network import CONFIGS, Level, Prediction, QECConfig, QECNet, count_parameters
+from .routing import Routed, route
+from .siamese import RelativePose, SiameseQECNet
+
+__all__ = [
+    "CONFIGS",
+    "Capsules",
+    "Level",
+    "Pooling",
+    "Prediction",
+    "QECConfig",
+    "QECModule",
+    "QECNet",
+    "RelativePose",
+    "Routed",
+    "SiameseQECNet",
+    "TransformKernel",
+    "count_parameters",
+    "cross_entropy",
+    "rotation_loss",
+    "route",
+    "spread_loss",
+    "spread_margin",
+]

@@ -1,0 +1,91 @@
+"""Capsules: what the modules take and give, and how they are grouped into patches."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Capsules:
+    """Poses and activations at points in space; `*batch` may be (clouds, points) or (clouds, patches, neighbours).
+
+    - positions: (*batch, 3)
+    - poses: (*batch, channels, 4), quaternions WXYZ, unit
+    - activations: (*batch, channels), at least 0; a capsule of activation 0 is masked: it changes no result
+    """
+
+    positions: Tensor
+    poses: Tensor
+    activations: Tensor
+
+    def __post_init__(self) -> None:
+        batch, channels = self.positions.shape[:-1], self.poses.shape[-2:-1]
+        if self.positions.shape[-1:] != (3,):
+            raise ValueError(f"positions has shape {tuple(self.positions.shape)}; its shape must end in (3)")
+        if self.poses.shape != (*batch, *channels, 4):
+            raise ValueError(
+                f"poses has shape {tuple(self.poses.shape)}; for these positions it must be {(*batch, 'C', 4)}"
+            )
+        if self.activations.shape != (*batch, *channels):
+            raise ValueError(
+                f"activations has shape {tuple(self.activations.shape)}; "
+                f"for these poses it must be {(*batch, *channels)}"
+            )
+
+    @staticmethod
+    def primary(positions: Tensor, frames: Tensor, valid: Tensor | None = None) -> "Capsules":
+        """The input capsules: one for each local reference frame, activation 1, or 0 where the frame is invalid.
+
+        positions (..., N, 3), frames (..., N, 4) WXYZ, valid (..., N) bool.
+        """
+        if valid is None:
+            valid = torch.ones_like(frames[..., 0], dtype=torch.bool)
+        return Capsules(positions, frames[..., None, :], valid[..., None].to(frames.dtype))
+
+    def group(self, pooling: "Pooling") -> "Capsules":
+        """Gather the neighbours of each patch: (clouds, points) → (clouds, patches, neighbours), the missing masked."""
+        clouds = torch.arange(len(self.positions), device=self.positions.device)[:, None, None]
+        picked = Capsules(*(x[clouds, pooling.neighbours] for x in (self.positions, self.poses, self.activations)))
+        present = pooling.present[..., None].to(picked.activations.dtype)
+        return Capsules(picked.positions, picked.poses, picked.activations * present)
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """A pooling graph: which points each patch reads.
+
+    - centres: (clouds, patches, 3), where the capsules that come out of the patch will stand
+    - neighbours: (clouds, patches, K), indices of points
+    - present: (clouds, patches, K) bool; False where a neighbour is missing (its index is then any valid one)
+    """
+
+    centres: Tensor
+    neighbours: Tensor
+    present: Tensor
+
+    def __post_init__(self) -> None:
+        if self.neighbours.dim() != 3 or self.present.shape != self.neighbours.shape:
+            raise ValueError(
+                f"neighbours and present must share a shape (clouds, patches, K); "
+                f"they have {tuple(self.neighbours.shape)} and {tuple(self.present.shape)}"
+            )
+        if self.centres.shape != (*self.neighbours.shape[:2], 3):
+            raise ValueError(
+                f"centres has shape {tuple(self.centres.shape)}; "
+                f"for these neighbours it must be {(*self.neighbours.shape[:2], 3)}"
+            )
+
+    @staticmethod
+    def at(positions: Tensor, centres: Tensor, neighbours: Tensor, present: Tensor) -> "Pooling":
+        """Patches whose centres are points: positions (clouds, points, 3), centres (clouds, patches) their indices."""
+        return Pooling(positions.gather(1, centres[..., None].expand(*centres.shape, 3)), neighbours, present)
+
+    @staticmethod
+    def whole(capsules: Capsules) -> "Pooling":
+        """One patch that reads every point, around the cloud's own centre: the input of the last module (Sec. 5.2)."""
+        clouds, points = capsules.positions.shape[:2]
+        neighbours = torch.arange(points, device=capsules.positions.device).expand(clouds, 1, points)
+        return Pooling(
+            capsules.positions.new_zeros(clouds, 1, 3), neighbours, torch.ones_like(neighbours, dtype=torch.bool)
+        )

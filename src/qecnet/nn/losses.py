@@ -1,0 +1,38 @@
+"""What the network is trained with: the spread loss, the rotation loss, and cross-entropy to compare with."""
+
+import torch
+from torch import Tensor
+
+from ..algebra import angular_distance
+
+
+def spread_loss(activations: Tensor, labels: Tensor, margin: float = 0.1) -> Tensor:
+    """`Σ_{i≠t} max(0, m − (a_t − a_i))²`, averaged over clouds (Sabour et al. 2018). (B, C), (B) → ()."""
+    _check(activations, labels)
+    target = activations.gather(-1, labels[:, None])
+    short = (margin - (target - activations)).clamp_min(0) ** 2
+    return short.scatter(-1, labels[:, None], 0.0).sum(-1).mean()
+
+
+def spread_margin(progress: float, first: float = 0.2, last: float = 0.9) -> float:
+    """A margin that grows linearly with training, from `first` at progress 0 to `last` at 1 (Sabour et al. 2018)."""
+    return first + (last - first) * min(max(progress, 0.0), 1.0)
+
+
+def rotation_loss(poses: Tensor, targets: Tensor) -> Tensor:
+    """The mean geodesic distance δ (Eq. 3) in radians. (..., 4), (..., 4), WXYZ → ()."""
+    return angular_distance(poses, targets).mean()
+
+
+def cross_entropy(activations: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy of the softmax over what the activations are the sigmoids of. (B, C), (B) → ()."""
+    _check(activations, labels)
+    return torch.nn.functional.cross_entropy(torch.logit(activations, eps=1e-6), labels)
+
+
+def _check(activations: Tensor, labels: Tensor) -> None:
+    if activations.dim() != 2 or labels.shape != activations.shape[:1]:
+        raise ValueError(
+            f"activations and labels must be (clouds, classes) and (clouds); "
+            f"they are {tuple(activations.shape)} and {tuple(labels.shape)}"
+        )

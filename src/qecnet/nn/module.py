@@ -1,0 +1,86 @@
+"""The quaternion equivariant capsule (QEC) module: Algorithm 2 of the paper."""
+
+import torch
+from torch import Tensor, nn
+
+from ..algebra import Weighting, conjugate, rotate, weighted_mean
+from .capsules import Capsules, Pooling
+from .kernel import Nonlinearity, TransformKernel
+from .routing import Gradients, Routed, route
+from .votes import cast_votes
+
+
+class QECModule(nn.Module):
+    """From the K points of a patch, each with `in_capsules` poses, to `out_capsules` poses at the patch's centre.
+
+    `neighbours` is the K that the module expects of its patches; None takes any. With `canonicalize=False`, positions
+    are read as they are, not in the patch's own frame: the paper's "Var.", which is NOT equivariant.
+    """
+
+    def __init__(
+        self,
+        in_capsules: int,
+        out_capsules: int,
+        neighbours: int | None = None,
+        *,
+        hidden: int | None = None,
+        nonlinearity: Nonlinearity = "none",
+        iterations: int = 3,
+        weighting: Weighting = "sigmoid",
+        exponent: float = 1.0,
+        gradients: Gradients = "last",
+        canonicalize: bool = True,
+    ) -> None:
+        super().__init__()
+        if neighbours is not None and neighbours < 1:
+            raise ValueError(f"neighbours is {neighbours}; a patch needs at least 1")
+        self.kernel = TransformKernel(in_capsules, out_capsules, hidden, nonlinearity)
+        self.scale = nn.Parameter(torch.ones(()))
+        self.shift = nn.Parameter(torch.zeros(()))
+        self.neighbours = neighbours
+        self.iterations, self.weighting, self.exponent = iterations, weighting, exponent
+        self.gradients, self.canonicalize = gradients, canonicalize
+
+    def forward(self, capsules: Capsules, pooling: Pooling) -> Capsules:
+        """Capsules at points (clouds, points), grouped into patches → capsules at patch centres (clouds, patches)."""
+        routed = self.route(capsules, pooling)
+        return Capsules(pooling.centres, routed.poses, routed.activations)
+
+    def route(self, capsules: Capsules, pooling: Pooling) -> Routed:
+        """As `forward`, but gives what routing gave, with the weights (clouds, patches, M, Nc·K), points innermost."""
+        self._check(capsules, pooling)
+        patch = capsules.group(pooling)
+        positions = patch.positions - pooling.centres[..., None, :]
+        canonical = self._canonical(positions, patch)
+        transforms = self.kernel(canonical)
+        poses = patch.poses.transpose(-3, -2).flatten(-3, -2)
+        activations = patch.activations.mT.flatten(-2)
+        votes = cast_votes(poses, transforms)
+        return route(
+            votes,
+            activations,
+            self.iterations,
+            self.weighting,
+            exponent=self.exponent,
+            scale=self.scale,
+            shift=self.shift,
+            gradients=self.gradients,
+        )
+
+    def _canonical(self, positions: Tensor, patch: Capsules) -> Tensor:
+        """Each point in the frame of each channel's mean pose, `μ(n)⁻¹ ∘ x`. → (..., K, Nc, 3)."""
+        if not self.canonicalize:
+            return positions[..., None, :].expand(*patch.poses.shape[:-1], 3)
+        unmasked = (patch.activations > 0).to(patch.poses.dtype)
+        mean = weighted_mean(patch.poses.transpose(-3, -2), unmasked.mT)
+        return rotate(conjugate(mean)[..., None, :, :], positions[..., None, :])
+
+    def _check(self, capsules: Capsules, pooling: Pooling) -> None:
+        channels, found = self.kernel.in_capsules, capsules.poses.shape[-2]
+        if found != channels:
+            raise ValueError(f"capsules have {found} poses a point; this module reads {channels}")
+        if self.neighbours is not None and pooling.neighbours.shape[-1] != self.neighbours:
+            raise ValueError(
+                f"patches have {pooling.neighbours.shape[-1]} neighbours; this module reads {self.neighbours} "
+                f"(where fewer are there, pad and say so in `present`)"
+            )

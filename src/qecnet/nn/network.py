@@ -1,0 +1,140 @@
+"""The network of Sec. 5.2: a hierarchy of QEC modules, from local reference frames to one capsule for each class."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from torch import Tensor, nn
+
+from ..algebra import Weighting
+from .capsules import Capsules, Pooling
+from .kernel import Nonlinearity
+from .module import QECModule
+from .routing import Gradients
+
+
+@dataclass(frozen=True)
+class Level:
+    """One level of the hierarchy: how many patches, how many neighbours each reads, how many capsules it gives."""
+
+    patches: int
+    neighbours: int
+    capsules: int
+
+
+@dataclass(frozen=True)
+class QECConfig:
+    """What a `QECNet` is. By default the paper's: 512 frames, 64 patches of 9, 64 capsules, and the classes."""
+
+    classes: int
+    points: int = 512
+    levels: tuple[Level, ...] = (Level(patches=64, neighbours=9, capsules=64),)
+    iterations: int = 3
+    weighting: Weighting = "sigmoid"
+    exponent: float = 1.0
+    gradients: Gradients = "last"
+    nonlinearity: Nonlinearity = "none"
+    canonicalize: bool = True
+
+    def __post_init__(self) -> None:
+        if self.classes < 1:
+            raise ValueError(f"classes is {self.classes}; a network needs at least 1")
+        if not self.levels:
+            raise ValueError("levels is empty; a network needs at least one level below its classes")
+        available = self.points
+        for number, level in enumerate(self.levels, start=1):
+            if min(level.patches, level.neighbours, level.capsules) < 1:
+                raise ValueError(f"level {number} is {level}; it needs at least 1 of each")
+            for what, size in (("neighbours", level.neighbours), ("patches", level.patches)):
+                if size > available:
+                    raise ValueError(
+                        f"level {number} has {size} {what}, but there are only {available} points below it"
+                    )
+            available = level.patches
+
+
+PAPER = QECConfig(classes=40)
+RELEASE = QECConfig(
+    classes=40, points=2048, levels=(Level(patches=256, neighbours=9, capsules=128),), weighting="linear"
+)
+CONFIGS: Mapping[str, QECConfig] = {"paper": PAPER, "release": RELEASE}
+"""Configurations by name; `dataclasses.replace(CONFIGS[name], classes=C)` for another number of classes."""
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the network says of each cloud: activations (clouds, classes) that no rotation changes, and poses
+    (clouds, classes, 4), WXYZ, that turn with the cloud.
+    """
+
+    activations: Tensor
+    poses: Tensor
+
+    @property
+    def label(self) -> Tensor:
+        """The class of the most activated capsule. (clouds)"""
+        return self.activations.argmax(-1)
+
+    @property
+    def confidence(self) -> Tensor:
+        """The activation of that capsule. (clouds)"""
+        return self.activations.amax(-1)
+
+    @property
+    def pose(self) -> Tensor:
+        """The pose of that capsule: from the class's canonical orientation to the cloud's. (clouds, 4), WXYZ"""
+        return self.pose_of(self.label)
+
+    def pose_of(self, label: Tensor) -> Tensor:
+        """The pose of the capsule of a given class for each cloud. (clouds) → (clouds, 4), WXYZ"""
+        return self.poses.gather(-2, label[..., None, None].expand(*label.shape, 1, 4))[..., 0, :]
+
+
+class QECNet(nn.Module):
+    """Local reference frames in, one capsule for each class out. `QECNet(classes=C)` is the paper's network."""
+
+    def __init__(self, config: QECConfig | None = None, *, classes: int | None = None) -> None:
+        super().__init__()
+        if (config is None) == (classes is None):
+            raise ValueError("give QECNet either a config or a number of classes")
+        self.config = config or replace(PAPER, classes=classes or 0)
+        shared: dict[str, Any] = {
+            name: getattr(self.config, name)
+            for name in ("iterations", "weighting", "exponent", "gradients", "nonlinearity", "canonicalize")
+        }
+        self.levels = nn.ModuleList()
+        channels = 1
+        for level in self.config.levels:
+            self.levels.append(QECModule(channels, level.capsules, level.neighbours, **shared))
+            channels = level.capsules
+        self.head = QECModule(channels, self.config.classes, **shared)
+
+    def forward(self, capsules: Capsules, poolings: Sequence[Pooling]) -> Prediction:
+        """Primary capsules (clouds, points), centred on each cloud's own centre, and the pooling of each level."""
+        *_, last = self.capsules(capsules, poolings)
+        return Prediction(last.activations[..., 0, :], last.poses[..., 0, :, :])
+
+    def capsules(self, capsules: Capsules, poolings: Sequence[Pooling]) -> list[Capsules]:
+        """The capsules of every level, the classes' last: (clouds, patches) each."""
+        if len(poolings) != len(self.levels):
+            raise ValueError(f"there are poolings for {len(poolings)} levels; this network has {len(self.levels)}")
+        given = []
+        for module, pooling in zip(self.levels, poolings, strict=True):
+            capsules = module(capsules, pooling)
+            given.append(capsules)
+        return [*given, self.head(capsules, Pooling.whole(capsules))]
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
+        """As in PyTorch, with one sentence for weights of another number of classes."""
+        width = state_dict.get("head.kernel.second.bias")
+        found = (
+            width.numel() // (4 * self.head.kernel.in_capsules) if isinstance(width, Tensor) else self.config.classes
+        )
+        if found != self.config.classes:
+            raise ValueError(f"the weights are for {found} classes; this network has {self.config.classes}")
+        return super().load_state_dict(state_dict, strict, assign)
+
+
+def count_parameters(module: nn.Module) -> int:
+    """How many numbers a module learns."""
+    return sum(p.numel() for p in module.parameters() if p.requires_grad)
