@@ -113,6 +113,12 @@ def test_fewer_points_than_a_patch_is_one_sentence(points):
         prepare(PointCloud(points, name="lamp"))
 
 
+@pytest.mark.parametrize("values", [{"points": 8}, {"frames": 8}, {"neighbours": 600}])
+def test_a_configuration_that_fills_no_patch_is_one_sentence(values):
+    with pytest.raises(ValueError, match="a patch needs at least as many"):
+        PrepareConfig(**values)
+
+
 def test_the_number_of_workers_changes_nothing(bumpy):
     clouds = [PointCloud(bumpy + i, normals=-bumpy, name=f"cloud {i}") for i in range(3)]
     config = dataclasses.replace(SMALL, sign="normals")

@@ -17,6 +17,7 @@ from qecnet.data import read_cloud
 from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
 from qecnet.geometry.frames import Method
 
+FEWEST = PrepareConfig().neighbours
 AXIS_LENGTH = 0.05  # of a cloud of radius 1: neighbouring frames of 512 do not touch
 
 
@@ -26,7 +27,7 @@ def frames(
         Path | None, typer.Option("-o", "--output", help="Write frames to .npz, or a .ply with coloured axes.")
     ] = None,
     method: Annotated[Method, typer.Option(help="How frames are estimated.")] = "flare",
-    count: Annotated[int, typer.Option("--frames", min=1, help="How many places get a frame.")] = 512,
+    count: Annotated[int, typer.Option("--frames", min=FEWEST, help="How many places get a frame.")] = 512,
     sign: Annotated[
         Literal["inward", "outward", "normals"],
         typer.Option(help="The side that z looks to: the cloud's centre, away from it, or that of the file's normals."),
@@ -34,7 +35,9 @@ def frames(
     viewpoint: Annotated[
         tuple[float, float, float] | None, typer.Option(help="Where a scan was seen from: z looks there instead.")
     ] = None,
-    points: Annotated[int, typer.Option(min=1, help="Points drawn from a mesh, or kept of a larger cloud.")] = 10_000,
+    points: Annotated[
+        int, typer.Option(min=FEWEST, help="Points drawn from a mesh, or kept of a larger cloud.")
+    ] = 10_000,
     seed: Annotated[int, typer.Option(min=0, help="Of the points that are drawn.")] = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the cloud with its frames: a .png, .svg or .pdf.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
@@ -46,7 +49,9 @@ def frames(
                 check_writable(path, force, suffixes)
         generator = torch.Generator().manual_seed(seed)
         cloud = read_cloud(file, points, generator=generator)
-        config = PrepareConfig(points, min(count, len(cloud)), method=method, sign=viewpoint or sign)
+        config = PrepareConfig(
+            points, max(FEWEST, min(count, len(cloud), points)), method=method, sign=viewpoint or sign
+        )
         start = time.perf_counter()
         prepared = prepare(cloud, config, generator)
         took = time.perf_counter() - start

@@ -19,7 +19,9 @@ FEWEST = 3
 """A plane needs three points."""
 
 _FAR = 1e6
-_GROUP = 96  # queries in a block: measured; the products stay in cache and few candidates are far from all queries
+# Measured: with these, products stay in cache and few candidates are far from all queries of their group.
+_GROUP = 96  # queries in a block
+_GROUPS = 32  # blocks whose candidates are looked up together
 
 
 def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dtype) -> tuple[Array, Array]:
@@ -34,26 +36,39 @@ def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dt
     cells = np.concatenate([ordered, np.full((3, -len(cloud.points) % LEAF), _FAR, kind)], axis=1).reshape(3, -1, LEAF)
     low, high = cells.min(2), np.where(cells < _FAR, cells, -_FAR).max(2)
     order = search_tree(queries).indices
-    sums = np.empty((10, len(queries)))
+    sums = np.empty((len(queries), 10))
 
     def fill(starts: range) -> None:
         work = _Workspace(kind)
         for first in starts:
-            rows = order[first : first + _GROUP]
+            rows = order[first : first + _GROUP * _GROUPS]
             here = queries[rows].T.astype(kind)
-            gap = np.maximum(low - here.max(1)[:, None], here.min(1)[:, None] - high)
-            np.maximum(gap, 0, out=gap)
-            gap *= gap
-            # A little more than the radius: what is near only by rounding is settled by the product.
-            near = gap[0] + gap[1] + gap[2] <= 1.0001 * radius * radius
-            sums[:, rows] = _sums_within(here, cells[:, near].reshape(3, -1), radius, work)
+            near = _near(here, low, high, radius)
+            for group, begin in enumerate(range(0, len(rows), _GROUP)):
+                part = slice(begin, begin + _GROUP)
+                there = cells.compress(near[group], axis=1).reshape(3, -1)
+                sums[rows[part]] = _sums_within(here[:, part], there, radius, work)
 
     threads = torch.get_num_threads()
-    starts = range(0, len(queries), _GROUP)
+    starts = range(0, len(queries), _GROUP * _GROUPS)
     # Products this small gain nothing from BLAS's own threads, which wait for each other where cores are shared.
     with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
         deque(pool.map(fill, [starts[i::threads] for i in range(threads)]), maxlen=0)
-    return planes_of_sums(sums, kind)
+    return planes_of_sums(sums.T, kind)
+
+
+def _near(here: Array, low: Array, high: Array, radius: float) -> Array:
+    """(G, C) whether the box of each group of queries (3, Q) comes within `radius` of the box of each cell (3, C)."""
+    begins = np.arange(0, here.shape[1], _GROUP)
+    least, most = np.minimum.reduceat(here, begins, axis=1), np.maximum.reduceat(here, begins, axis=1)
+    squares = np.zeros((len(begins), low.shape[1]), here.dtype)
+    for axis in range(3):
+        gap = np.maximum(low[axis] - most[axis][:, None], least[axis][:, None] - high[axis])
+        np.maximum(gap, 0, out=gap)
+        gap *= gap
+        squares += gap
+    # A little more than the radius: what is near only by rounding is settled by the product.
+    return np.asarray(squares <= 1.0001 * radius * radius)
 
 
 @cache
@@ -77,7 +92,7 @@ class _Workspace:
 
 
 def _sums_within(here: Array, there: Array, radius: float, work: _Workspace) -> Array:
-    """(10, Q) sums of 1, x and x xᵀ over the points (3, P) within `radius` of each query (3, Q).
+    """(Q, 10) sums of 1, x and x xᵀ over the points (3, P) within `radius` of each query (3, Q).
 
     One matrix product: 0/1 membership times moments, about the block's own middle, where little is lost to
     cancellation. A plane does not mind where its coordinates begin.
@@ -100,7 +115,7 @@ def _sums_within(here: Array, there: Array, radius: float, work: _Workspace) -> 
     distances = np.matmul(test, terms[:5], out=work.take("product", shape))
     near = np.less_equal(distances, 0, out=work.take("near", shape, np.bool_))
     np.copyto(distances, near)
-    return np.asarray(terms[1:] @ distances.T)
+    return np.asarray(distances @ terms[1:].T)
 
 
 def planes_of_sums(sums: Array, kind: type[np.floating] = np.float64) -> tuple[Array, Array]:

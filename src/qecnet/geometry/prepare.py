@@ -43,6 +43,14 @@ class PrepareConfig:
     radii: Radii | None = None
     sign: Literal["inward", "outward", "normals"] | tuple[float, float, float] = "inward"
 
+    def __post_init__(self) -> None:
+        for name in ("points", "frames"):
+            if getattr(self, name) < self.neighbours:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)} and neighbours is {self.neighbours}; "
+                    f"a patch needs at least as many {name} as it has neighbours"
+                )
+
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
