@@ -1,6 +1,6 @@
 """10,000 points in memory to 512 FLARE frames and 64 patches: time, against a plain per-point loop, and memory.
 
-    python benchmarks/bench_frames.py [--many 100]
+    python benchmarks/bench_frames.py [--many 300]
 
 The shape is procedural, so that anyone can repeat it. Times are medians over shapes and repeats.
 """
@@ -91,7 +91,7 @@ def to_patches(points: torch.Tensor) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--many", type=int, default=100, help="clouds for the run with two workers")
+    parser.add_argument("--many", type=int, default=300, help="clouds for the run with two workers")
     arguments = parser.parse_args()
 
     clouds = [furniture(seed) for seed in range(5)]
