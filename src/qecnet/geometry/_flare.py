@@ -11,15 +11,12 @@ import torch
 from scipy.spatial import cKDTree
 
 from qecnet.geometry._planes import moment_sums, planes_of_sums, planes_within
-from qecnet.geometry._support import Array, Centred
+from qecnet.geometry._support import LEVEL, Array, Centred
 from qecnet.geometry.neighbours import pairs_within
 from qecnet.geometry.normals import SIGN, Sign, signed
 from qecnet.geometry.radii import Radii
 
 _FEWEST = 6
-
-LEVEL = 3e-5
-"""Heights closer than this share of the support's radius are equal: float32's rounding of coordinates stays below."""
 
 
 def flare_axes(

@@ -21,7 +21,7 @@ FEWEST = 3
 _FAR = 1e6
 # Measured: with these, products stay in cache and few candidates are far from all queries of their group.
 _GROUP = 96  # queries in a block
-_GROUPS = 32  # blocks whose candidates are looked up together
+_GROUPS = 8  # blocks whose candidates are looked up together; few enough that threads share the work evenly
 
 
 def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dtype) -> tuple[Array, Array]:

@@ -16,6 +16,9 @@ Array = NDArray[Any]
 
 LEAF = 16
 
+LEVEL = 3e-5
+"""Heights closer than this share of the support's radius are equal: float32's rounding of coordinates stays below."""
+
 
 @dataclass(frozen=True)
 class Centred:
