@@ -1,6 +1,9 @@
-"""Shapes from files and into files."""
+"""Shapes from files and into files, datasets of them, and what is kept of their frames."""
 
+from qecnet.data.dataset import Dataset, Item, stratified
+from qecnet.data.folder import folder
+from qecnet.data.modelnet import open_dataset
 from qecnet.data.read import ReadError, read, read_cloud
 from qecnet.data.write import write
 
-__all__ = ["ReadError", "read", "read_cloud", "write"]
+__all__ = ["Dataset", "Item", "ReadError", "folder", "open_dataset", "read", "read_cloud", "stratified", "write"]
