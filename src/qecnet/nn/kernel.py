@@ -51,8 +51,8 @@ def _linear_components_first(hidden: Tensor, linear: nn.Linear, components: int)
     """
     *batch, points, _ = hidden.shape
     if points < 32:
-        transposed: Tensor = linear(hidden).mT
-        return transposed.reshape(*batch, components, -1)
+        transposed: Tensor = linear(hidden).mT.contiguous()
+        return transposed.view(*batch, components, -1)
     flat = hidden.flatten(0, -3)
     product = torch.bmm(linear.weight.expand(len(flat), -1, -1), flat.mT).add_(linear.bias[:, None])
     return product.view(*batch, components, -1)

@@ -48,20 +48,44 @@ def route(
     to as given (the release does so); `"all"` differentiates every iteration.
     """
     _check(votes, activations, iterations)
+    every = gradients == "all"
     alpha = activations[..., None, :]
-    with torch.set_grad_enabled(torch.is_grad_enabled() and (gradients == "all" or iterations == 0)):
-        poses = _mean(votes, alpha)
     weights = alpha.expand(votes.shape[:-1])
+    with _grad(every or iterations == 0):
+        poses = _mean(votes, weights)
+    sigma = None
     for iteration in range(1, iterations + 1):
-        last = iteration == iterations
-        with torch.set_grad_enabled(torch.is_grad_enabled() and (gradients == "all")):
-            sigma = weiszfeld_weights(_angles(poses, votes, precise=weighting == "lq"), weighting, exponent)
-            if weighting == "linear":
-                sigma = sigma * weights if iteration > 1 else sigma
-        with torch.set_grad_enabled(torch.is_grad_enabled() and (last or gradients == "all")):
+        before = weights if weighting == "linear" and iteration > 1 else None
+        with _grad(every):
+            sigma = _reweigh(poses, votes, weighting, exponent, before, sigma)
+        with _grad(every or iteration == iterations):
             weights = alpha * sigma
             poses = _mean(votes, weights)
     return Routed(poses, _activate(poses, votes, alpha, weights, weighting, scale, shift), weights)
+
+
+def _grad(enabled: bool) -> torch.set_grad_enabled:
+    """Gradients where they are wanted, unless the caller has switched them off altogether."""
+    return torch.set_grad_enabled(enabled and torch.is_grad_enabled())
+
+
+def _reweigh(
+    poses: Tensor, votes: Tensor, weighting: Weighting, exponent: float, before: Tensor | None, scratch: Tensor | None
+) -> Tensor:
+    """σ(δ) of every vote, times the weights `before` if these compound. → (..., M, L), in the memory of `scratch`."""
+    if torch.is_grad_enabled():
+        sigma = weiszfeld_weights(_Angles.apply(poses, votes), weighting, exponent)  # type: ignore[no-untyped-call]
+        return sigma if before is None else sigma * before
+    out = torch.empty(votes.shape[:-1], dtype=votes.dtype, device=votes.device) if scratch is None else scratch
+    p, v, o = poses.flatten(0, -3), votes.flatten(0, -4), out.flatten(0, -3)
+    for piece in pieces(v):
+        if weighting == "lq":  # its weights are largest where 2 acos|c| is least exact
+            cosine, sine = _cosine_and_sine(p[piece], v[piece])
+            delta = torch.atan2(sine, cosine.abs_()).mul_(2)
+        else:
+            delta = (p[piece][..., None, :] @ v[piece].mT)[..., 0, :].abs_().clamp_(max=1).acos_().mul_(2)
+        o[piece] = weiszfeld_weights(delta, weighting, exponent)
+    return out if before is None else out.mul_(before)
 
 
 def _activate(
@@ -74,7 +98,7 @@ def _activate(
     shift: Tensor | float,
 ) -> Tensor:
     """`sigmoid(scale · agreement + shift)`, the mean taken over the unmasked votes. → (..., M)."""
-    delta = _angles(poses, votes, precise=True)
+    delta = _Angles.apply(poses, votes)  # type: ignore[no-untyped-call]
     unmasked = (alpha > 0).to(votes.dtype)
     count = unmasked.sum(-1)
     if weighting == "linear":
@@ -123,21 +147,20 @@ def _sum_of_products(x: Tensor, y: Tensor) -> Tensor:
     return (x[..., None, :] @ y[..., :, None])[..., 0, 0]
 
 
-def _angles(poses: Tensor, votes: Tensor, precise: bool) -> Tensor:
-    """δ of Eq. 3 between each output capsule and its votes. (..., M, 4), (..., M, L, 4) → (..., M, L)."""
-    if precise or torch.is_grad_enabled():
-        return _Angles.apply(poses, votes)  # type: ignore[no-untyped-call,no-any-return]
-    cosine = (poses[..., None, :] @ votes.mT)[..., 0, :]
-    return cosine.abs_().clamp_(max=1).acos_().mul_(2)
-
-
 class _Angles(torch.autograd.Function):
-    """`δ = 2 atan2(|v − (p·v) p|, |p·v|)`: exact for small angles, where 2 acos|p·v| is not, and so is its gradient."""
+    """δ of Eq. 3 between each output capsule and its votes. (..., M, 4), (..., M, L, 4) → (..., M, L).
+
+    `δ = 2 atan2(|v − (p·v) p|, |p·v|)` is exact for small angles, where 2 acos|p·v| is not, and so is its gradient.
+    """
 
     @staticmethod
     def forward(poses: Tensor, votes: Tensor) -> Tensor:
-        cosine, sine = _cosine_and_sine(poses, votes)
-        return torch.atan2(sine, cosine.abs_()).mul_(2)
+        p, v = poses.flatten(0, -3), votes.flatten(0, -4)
+        delta = torch.empty(v.shape[:-1], dtype=votes.dtype, device=votes.device)
+        for piece in pieces(v):
+            cosine, sine = _cosine_and_sine(p[piece], v[piece])
+            torch.atan2(sine, cosine.abs_(), out=delta[piece]).mul_(2)
+        return delta.view(votes.shape[:-1])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
@@ -145,15 +168,20 @@ class _Angles(torch.autograd.Function):
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
         poses, votes = ctx.saved_tensors
-        cosine, sine = _cosine_and_sine(poses, votes)
-        # dδ = −2 sign(c)/s dc, taken along the sphere; where δ = 0 the smallest subgradient, 0, is taken.
-        slope = torch.where(sine == 0, 0.0, -2 * grad / sine).copysign(-grad * cosine)
-        along = slope * cosine
-        grad_poses = (slope[..., None, :] @ votes)[..., 0, :] - along.sum(-1, keepdim=True) * poses
-        grad_votes = slope[..., None] * poses[..., None, :] - along[..., None] * votes
-        return grad_poses, grad_votes
+        p, v, g = poses.flatten(0, -3), votes.flatten(0, -4), grad.flatten(0, -3)
+        for_poses, for_votes = torch.empty_like(p), torch.empty_like(v.mT)
+        for piece in pieces(v):
+            cosine, sine = _cosine_and_sine(p[piece], v[piece])
+            # dδ = −2 sign(c)/s dc, taken along the sphere; where δ = 0 the smallest subgradient, 0, is taken.
+            slope = (-2 * g[piece] / sine).masked_fill_(sine == 0, 0).mul_(torch.sign(cosine))
+            along = slope * cosine
+            torch.mul(slope[..., None, :], p[piece][..., None], out=for_votes[piece])
+            for_votes[piece].addcmul_(along[..., None, :], v[piece].mT, value=-1)
+            for_poses[piece] = (slope[..., None, :] @ v[piece])[..., 0, :]
+            for_poses[piece].addcmul_(along.sum(-1, keepdim=True), p[piece], value=-1)
+        return for_poses.view(poses.shape), for_votes.view(votes.mT.shape).mT
 
 
 def _cosine_and_sine(poses: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
