@@ -1,9 +1,20 @@
 """Shapes from files and into files, datasets of them, and what is kept of their frames."""
 
 from qecnet.data.dataset import Dataset, Item, stratified
-from qecnet.data.folder import folder
 from qecnet.data.modelnet import open_dataset
 from qecnet.data.read import ReadError, read, read_cloud
+from qecnet.data.shapes import make_shape, shapes
 from qecnet.data.write import write
 
-__all__ = ["Dataset", "Item", "ReadError", "folder", "open_dataset", "read", "read_cloud", "stratified", "write"]
+__all__ = [
+    "Dataset",
+    "Item",
+    "ReadError",
+    "make_shape",
+    "open_dataset",
+    "read",
+    "read_cloud",
+    "shapes",
+    "stratified",
+    "write",
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-import lzf  # type: ignore[import-not-found]
+import lzf
 import numpy as np
 from numpy.typing import NDArray
 

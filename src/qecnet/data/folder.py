@@ -32,23 +32,26 @@ class Entry:
         return PurePosixPath(self.parts[-1]).stem
 
 
-def folder(path: str | os.PathLike[str], name: str | None = None, *, seed: int = 0) -> Dataset:
-    """A user's own shapes, in any format that `read` knows, from a folder or a zip of it.
+def folder(path: Path, name: str | None, seed: int) -> tuple[Dataset, bool]:
+    """Shapes in any format that `read` knows, from a folder or a zip of it, and whether the splits are its own.
 
     Classes are the folders' names in alphabetical order. Where there are no splits, a fifth of each class, drawn by
-    `seed`, is the test split. A folder around all of it makes no difference.
+    `seed`, is the test split. Folders around all of it make no difference.
     """
-    path = Path(path)
     entries, with_splits = arranged(path, entries_of(path))
     classes = tuple(sorted({entry.parts[0] for entry in entries}))
     items = [Item(classes.index(entry.parts[0]), entry.stem, entry.source) for entry in entries]
+    notes: tuple[str, ...] = ()
     if with_splits:
         held = {split: [i for i, entry in enumerate(entries) if entry.parts[1] == split] for split in SPLITS}
     else:
         train, test = stratified([item.label for item in items], TEST_SHARE, seed)
         held = {"train": train, "test": test}
+        notes = (
+            f"{path}: has no train and test folders; {len(test):,} shapes drawn by seed {seed} are the test split",
+        )
     splits = {split: tuple(items[i] for i in held[split]) for split in SPLITS if split != "val" or held.get(split)}
-    return Dataset(name or path.resolve().stem, classes, splits)
+    return Dataset(name or path.resolve().stem, classes, splits, notes), with_splits
 
 
 def entries_of(path: Path) -> list[Entry]:

@@ -48,7 +48,14 @@ def open_dataset(path: str | os.PathLike[str], name: str | None = None, *, seed:
         return _checked(_resampled(path, name), name, path)
     if path.is_dir() and (any(path.glob("*.h5")) or (path / "train_files.txt").exists()):
         return _checked(_hdf5(path, name), name, path)
-    return _checked(folder(path, name, seed=seed), name, path)
+    dataset, with_splits = folder(path, name, seed)
+    if with_splits:
+        return _checked(dataset, name, path)
+    if name in OFFICIAL:
+        raise ValueError(
+            f"{path}: has no train and test folders, so no official split; it is not {name} as it is given out"
+        )
+    return dataset
 
 
 def _lists_in_zip(path: Path) -> str | None:
@@ -126,14 +133,14 @@ def _checked(dataset: Dataset, name: str | None, path: Path) -> Dataset:
     held = {c for split in dataset.splits for c, count in dataset.counts(split).items() if count}
     if not held:
         raise ValueError(f"{path}: names its shapes and holds none of them; unpack the dataset again")
-    if name is None:
-        which = next((known for known, counts in OFFICIAL.items() if held == counts.keys()), None)
-        if which is None:
-            return replace(dataset, notes=_perhaps_cut_short(held, path))
-    elif name in OFFICIAL:
-        which = name
-    else:
+    is_really = next((known for known, counts in OFFICIAL.items() if held == counts.keys()), None)
+    which = name or is_really
+    if which is None:
+        return replace(dataset, notes=_perhaps_cut_short(held, path))
+    if which not in OFFICIAL:
         return dataset
+    if is_really not in (None, which):
+        raise ValueError(f"{path}: is {is_really}, not {which}; give the path of {which}, or the right name")
     counts = OFFICIAL[which]
     if strange := sorted(held - counts.keys()):
         raise ValueError(
