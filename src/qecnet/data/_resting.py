@@ -45,8 +45,8 @@ def chair(rng: np.random.Generator) -> Solid:
     if rng.random() < 0.4:
         up, wide = height + rng.uniform(0.17, 0.25), rng.uniform(0.035, 0.06)
         for s in (-1, 1):
-            x = (s * half - wide / 2, s * half + wide / 2)
-            parts.append(box(x, (front + 0.04, back + np.tan(lean) * (up - height)), (up - 0.03, up)))
+            across = (s * half - wide / 2, s * half + wide / 2)
+            parts.append(box(across, (front + 0.04, back + np.tan(lean) * (up - height)), (up - 0.03, up)))
             parts.append(box((s * half - 0.018, s * half + 0.018), (front + 0.06, front + 0.1), (height - thick, up)))
     return join(parts)
 
@@ -111,8 +111,8 @@ def sofa(rng: np.random.Generator) -> Solid:
         long = rng.uniform(0.5, 0.8)
         parts.append(box((half - width, half + arm), (front - long, front), (feet, seat - 0.12)))
         parts.append(cushion((half - width, half + arm), (front - long, front), (seat - 0.14, seat), soft))
-    for x in (-half - arm / 2, half + arm / 2):
-        parts += [rod((x, y, 0), (x, y, feet), 0.025, 0.04) for y in (front + 0.06, back - 0.06)]
+    for at in (-half - arm / 2, half + arm / 2):
+        parts += [rod((at, y, 0), (at, y, feet), 0.025, 0.04) for y in (front + 0.06, back - 0.06)]
     return join(parts)
 
 

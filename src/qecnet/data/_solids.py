@@ -120,5 +120,5 @@ def rounded(a: float, b: float, radius: float, z: float, grow: float = 0) -> Arr
 
 def _rectangle(x: tuple[float, float], y: tuple[float, float], z: float, scale: float) -> Array:
     corners = np.array([[x[0], y[0], z], [x[1], y[0], z], [x[1], y[1], z], [x[0], y[1], z]])
-    middle = corners.mean(0)
+    middle: Array = corners.mean(0)
     return middle + scale * (corners - middle)

@@ -1,0 +1,88 @@
+"""Frames of many shapes, several subsamplings each, by several processes."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, fields, replace
+from multiprocessing import get_context, parent_process
+from threading import Thread
+
+import numpy as np
+import torch
+
+from qecnet.data.dataset import Item, derived_seed
+from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare, random_points
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is done with each shape; `subsampling` is the layout of one `Prepared` in the file."""
+
+    config: PrepareConfig
+    subsamplings: int
+    keep: float
+    seed: int
+    subsampling: np.dtype[np.void]
+
+
+def records(items: Sequence[Item], first: int, task: Task, workers: int) -> Iterator[bytes]:
+    """The records of items from number `first` on, in order; the number of workers does not change them."""
+    numbers = range(first, len(items))
+    if workers == 1:
+        yield from (_record(number, items[number], task) for number in numbers)
+        return
+    # A fork would inherit torch's and BLAS's threads half-way through their work.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
+    waiting: deque[Future[bytes]] = deque()
+    try:
+        for number in numbers:
+            waiting.append(pool.submit(_record, number, items[number], task))
+            if len(waiting) > 4 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker() -> None:
+    torch.set_num_threads(1)
+    # Ctrl-C reaches every process of a terminal; the parent ends its workers in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed ends no workers, and they would wait for it for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _record(number: int, item: Item, task: Task) -> bytes:
+    """One shape's subsamplings, each drawn with a generator of its own."""
+    shape = item.load()
+    rows = np.zeros(task.subsamplings, task.subsampling)
+    for s in range(task.subsamplings):
+        generator = torch.Generator().manual_seed(derived_seed(task.seed, number, s))
+        prepared = prepare(_drawn(shape, task, generator), task.config, generator)
+        for field in fields(Prepared):
+            rows[field.name][s] = getattr(prepared, field.name).numpy()
+    return rows.tobytes()
+
+
+def _drawn(shape: Mesh | PointCloud, task: Task, generator: torch.Generator) -> PointCloud:
+    """New points of a mesh; a cloud, thinned where `prepare` would not thin it and all subsamplings would be one."""
+    points, fewest = task.config.points, task.config.neighbours
+    if isinstance(shape, Mesh):
+        return shape.sample(points, generator)
+    if len(shape) > points or len(shape) <= fewest:
+        return shape
+    kept = random_points(shape.points, max(fewest, round(task.keep * len(shape))), generator)
+    normals = None if shape.normals is None else shape.normals[kept]
+    return replace(shape, points=shape.points[kept], normals=normals)

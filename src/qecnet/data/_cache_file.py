@@ -1,0 +1,114 @@
+"""How frames lie in a file: a header that says all about them, then one record a shape, each with its own checksum.
+
+The header follows from what was asked for, so a file of the same header holds the same frames. A file that is being
+built has the same form and fewer records, so that a build goes on where the records end.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+_MAGIC = b"QECFRAMES 1\n"
+_PAGE = 4096
+_CHECKSUM = 4  # bytes, at the end of a record
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a header says.
+
+    Attributes:
+        key: everything that the frames depend on.
+        classes, names, labels: of the shapes, in the order of the records.
+        subsamplings, frames, patches, neighbours: the sizes of a record.
+    """
+
+    key: dict[str, Any]
+    classes: list[str]
+    names: list[str]
+    labels: list[int]
+    subsamplings: int
+    frames: int
+    patches: int
+    neighbours: int
+
+    @cached_property
+    def header(self) -> bytes:
+        text = json.dumps({name: getattr(self, name) for name in self.__dataclass_fields__}, sort_keys=True).encode()
+        start = _MAGIC + np.array([len(text), zlib.crc32(text)], "<u4").tobytes() + text
+        return start.ljust(-(-len(start) // _PAGE) * _PAGE, b" ")
+
+    @cached_property
+    def subsampling(self) -> np.dtype[np.void]:
+        """The tensors of one `Prepared`, as small as they can be and stay exact."""
+        patch, index = (self.patches, self.neighbours), "<i2" if self.frames < 2**15 else "<i4"
+        return np.dtype(
+            [
+                ("points", "<f4", (self.frames, 3)),
+                ("poses", "<f4", (self.frames, 4)),
+                ("centre", "<f8", (3,)),
+                ("scale", "<f8"),
+                ("centres", index, (self.patches,)),
+                ("neighbours", index, patch),
+                ("valid", "?", (self.frames,)),
+                ("mask", "?", patch),
+            ]
+        )
+
+    @property
+    def record(self) -> np.dtype[np.void]:
+        return np.dtype([("subsamplings", self.subsampling, (self.subsamplings,)), ("checksum", f"V{_CHECKSUM}")])
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole file."""
+        return len(self.header) + len(self.labels) * self.record.itemsize
+
+
+def sealed(record: bytes, index: int) -> bytes:
+    """A record's bytes with their checksum, which is another one in another place of the file."""
+    return record + zlib.crc32(record, index).to_bytes(_CHECKSUM, "little")
+
+
+def good_records(path: Path, layout: Layout) -> int:
+    """How many records, from the first on, are there and undamaged; −1 where the header is not the one of `layout`."""
+    try:
+        with path.open("rb") as file:
+            if file.read(len(layout.header)) != layout.header:
+                return -1
+    except FileNotFoundError:
+        return -1
+    size = layout.record.itemsize
+    count = min((path.stat().st_size - len(layout.header)) // size, len(layout.labels))
+    if count == 0:
+        return 0
+    rows = np.memmap(path, np.uint8, "r", len(layout.header), (count, size))
+    for index, row in enumerate(rows):
+        if zlib.crc32(row[:-_CHECKSUM], index) != int.from_bytes(row[-_CHECKSUM:].tobytes(), "little"):
+            return index
+    return count
+
+
+def is_whole(path: Path, layout: Layout) -> bool:
+    return good_records(path, layout) == len(layout.labels) and path.stat().st_size == layout.size
+
+
+def read_layout(path: Path) -> Layout:
+    """What the header of a file says, or one sentence where it is none."""
+    with path.open("rb") as file:
+        start = file.read(len(_MAGIC) + 8)
+        length, checksum = np.frombuffer(start[len(_MAGIC) :].ljust(8, b"\0"), "<u4").tolist()
+        text = file.read(length)
+    if not start.startswith(_MAGIC) or zlib.crc32(text) != checksum:
+        raise ValueError(f"{path}: is no frame cache, or a damaged one; delete it and build it again")
+    layout = Layout(**json.loads(text))
+    if path.stat().st_size != layout.size:
+        raise ValueError(f"{path}: was cut short; delete it and build the frame cache again")
+    return layout
