@@ -85,14 +85,13 @@ def test_kernel_gives_unit_quaternions_in_both_ways_of_multiplying(points, dtype
     torch.testing.assert_close(transforms, expected, atol=1e-5, rtol=1e-4)
 
 
-def test_kernel_gives_the_identity_where_the_layers_give_zero(dtype):
-    kernel = TransformKernel(1, 2).to(dtype)
-    for parameter in kernel.parameters():
-        torch.nn.init.zeros_(parameter)
-    transforms = kernel(torch.randn(1, 3, 1, 3, dtype=dtype))
-    assert torch.equal(transforms, torch.eye(4, dtype=dtype)[0].expand_as(transforms))
-    transforms.sum().backward()
-    assert all(p.grad.isfinite().all() for p in kernel.parameters())
+def test_a_transform_of_zero_is_the_identity(dtype):
+    poses = random_quaternion((2, 7), 0, dtype=dtype)
+    transforms = torch.zeros(2, 3, 7, 4, dtype=dtype, requires_grad=True)
+    votes = cast_votes(poses, transforms)
+    assert torch.equal(votes, poses[:, None].expand_as(votes))
+    votes.sum().backward()
+    assert torch.equal(transforms.grad, torch.zeros_like(transforms))
 
 
 @pytest.mark.parametrize("points", [3, 33])
@@ -103,11 +102,21 @@ def test_gradients_of_the_kernel(points):
     assert torch.autograd.gradcheck(kernel, (canonical,))
 
 
-def test_votes_are_products(dtype):
-    poses, transforms = random_quaternion((2, 7), 0, dtype=dtype), random_quaternion((2, 3, 7), 1, dtype=dtype)
-    torch.testing.assert_close(cast_votes(poses, transforms), multiply(poses[:, None], transforms))
-    if dtype == torch.float64:
-        assert torch.autograd.gradcheck(cast_votes, (poses.requires_grad_(), transforms.requires_grad_()))
+def test_votes_are_products_with_unit_transforms(dtype):
+    poses, unit = random_quaternion((2, 7), 0, dtype=dtype), random_quaternion((2, 3, 7), 1, dtype=dtype)
+    length = 0.5 + torch.rand(2, 3, 7, 1, generator=torch.Generator().manual_seed(2), dtype=dtype)
+    torch.testing.assert_close(cast_votes(poses, length * unit), multiply(poses[:, None], unit))
+
+
+def test_gradients_of_the_votes():
+    """Along the sphere: a pose stays a unit quaternion, so it enters through a normalisation here."""
+    poses = random_quaternion((2, 4), 0, dtype=torch.float64).requires_grad_()
+    transforms = (1.7 * random_quaternion((2, 3, 4), 1, dtype=torch.float64)).requires_grad_()
+
+    def function(poses, transforms):
+        return cast_votes(torch.nn.functional.normalize(poses, dim=-1), transforms)
+
+    assert torch.autograd.gradcheck(function, (poses, transforms))
 
 
 def test_gradients_of_a_tiny_module():

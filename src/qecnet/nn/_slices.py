@@ -1,13 +1,34 @@
 """Working through many votes in pieces that stay in the processor's cache: memory traffic is what votes cost."""
 
+import math
+import threading
+
 import torch
 from torch import Tensor
 
 _VOTES_A_PIECE = 2**17
+_kept = threading.local()
 
 
 def pieces(votes: Tensor) -> list[slice]:
     """Slices of the first axis of (N, M, L, 4) or (N, M, 4, L) that hold about two megabytes each; one on a GPU."""
-    count, each = votes.shape[0], max(votes[0].numel() // 4, 1) if votes.shape[0] else 1
-    size = count if votes.device.type != "cpu" or torch.compiler.is_compiling() else max(_VOTES_A_PIECE // each, 1)
-    return [slice(start, start + size) for start in range(0, count, max(size, 1))]
+    count, each = votes.shape[0], max(votes.shape[1:].numel() // 4, 1)
+    whole = votes.device.type != "cpu" or torch.compiler.is_compiling()
+    size = max(count if whole else _VOTES_A_PIECE // each, 1)
+    return [slice(start, start + size) for start in range(0, count, size)]
+
+
+def scratch(shape: tuple[int, ...], like: Tensor) -> Tensor:
+    """Memory for a piece's intermediate result, the same each time: fresh memory costs more than the arithmetic.
+
+    Whatever asks next overwrites it, so it must never leave the loop over the pieces.
+    """
+    if like.device.type != "cpu" or torch.compiler.is_compiling():
+        return torch.empty(shape, dtype=like.dtype, device=like.device)
+    size = math.prod(shape)
+    buffer: Tensor | None = getattr(_kept, str(like.dtype), None)
+    if buffer is None or buffer.numel() < size:
+        with torch.inference_mode(False):
+            buffer = torch.empty(size, dtype=like.dtype)
+        setattr(_kept, str(like.dtype), buffer)
+    return buffer[:size].view(shape)

@@ -1,12 +1,10 @@
 """The transform kernel t(·) of Algorithm 2: from canonicalised positions to the transformations that make the votes."""
 
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
-
-from ._slices import pieces
 
 Nonlinearity = Literal["none", "relu", "gelu"]
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -37,11 +35,13 @@ class TransformKernel(nn.Module):
 
     def forward(self, canonical: Tensor) -> Tensor:
         """Positions in the frame of each channel (..., K, Nc, 3) → unit quaternions t_ij (..., M, Nc·K, 4), WXYZ."""
+        return nn.functional.normalize(self.regress(canonical), dim=-1)
+
+    def regress(self, canonical: Tensor) -> Tensor:
+        """The same before it is brought to unit length, which `cast_votes` does on the way."""
         hidden = _FUNCTIONS[self.nonlinearity](self.first(canonical.flatten(-2)))
         raw = _linear_components_first(hidden, self.second, 4 * self.out_capsules)
-        unit, _ = _Unit.apply(raw.view(*canonical.shape[:-3], self.out_capsules, 4, -1))  # type: ignore[no-untyped-call]
-        transforms: Tensor = unit.mT
-        return transforms
+        return raw.view(*canonical.shape[:-3], self.out_capsules, 4, -1).mT
 
 
 def _linear_components_first(hidden: Tensor, linear: nn.Linear, components: int) -> Tensor:
@@ -56,39 +56,3 @@ def _linear_components_first(hidden: Tensor, linear: nn.Linear, components: int)
     flat = hidden.flatten(0, -3)
     product = torch.bmm(linear.weight.expand(len(flat), -1, -1), flat.mT).add_(linear.bias[:, None])
     return product.view(*batch, components, -1)
-
-
-class _Unit(torch.autograd.Function):
-    """Divide quaternions (..., 4, L) by their length; zero becomes the identity, and passes no gradient."""
-
-    @staticmethod
-    def forward(raw: Tensor) -> tuple[Tensor, Tensor]:
-        flat = raw.flatten(0, -4)
-        unit = torch.empty_like(flat)
-        inverse = torch.empty_like(flat[..., 0, :])
-        for piece in pieces(flat):
-            w, x, y, z = flat[piece].unbind(-2)
-            length = (w * w).addcmul_(x, x).addcmul_(y, y).addcmul_(z, z).sqrt_()
-            zero = length == 0
-            torch.reciprocal(length, out=inverse[piece]).masked_fill_(zero, 0)
-            torch.mul(flat[piece], inverse[piece][..., None, :], out=unit[piece])
-            unit[piece][..., 0, :].add_(zero)
-        return unit.view(raw.shape), inverse
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: tuple[Tensor, Tensor]) -> None:
-        ctx.save_for_backward(*output)
-        ctx.mark_non_differentiable(output[1])
-
-    @staticmethod
-    @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor, _: Tensor) -> Tensor:
-        unit, inverse = ctx.saved_tensors
-        flat, g = unit.flatten(0, -4), grad.flatten(0, -4)
-        out = torch.empty_like(flat)
-        for piece in pieces(flat):
-            (w, x, y, z), (gw, gx, gy, gz) = flat[piece].unbind(-2), g[piece].unbind(-2)
-            along = (w * gw).addcmul_(x, gx).addcmul_(y, gy).addcmul_(z, gz)
-            torch.addcmul(g[piece], along[..., None, :], flat[piece], value=-1, out=out[piece])
-            out[piece].mul_(inverse[piece][..., None, :])
-        return out.view(grad.shape)

@@ -52,7 +52,7 @@ class QECModule(nn.Module):
         patch = capsules.group(pooling)
         positions = patch.positions - pooling.centres[..., None, :]
         canonical = self._canonical(positions, patch)
-        transforms = self.kernel(canonical)
+        transforms = self.kernel.regress(canonical)
         poses = patch.poses.transpose(-3, -2).flatten(-3, -2)
         activations = patch.activations.mT.flatten(-2)
         votes = cast_votes(poses, transforms)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..algebra import Weighting, dominant_eigenvector, weiszfeld_weights
 from ..algebra._check import check_quaternion, check_weights
-from ._slices import pieces
+from ._slices import pieces, scratch
 
 Gradients = Literal["last", "all"]
 
@@ -121,7 +121,11 @@ class _Moments(torch.autograd.Function):
     @staticmethod
     def forward(votes: Tensor, weights: Tensor) -> Tensor:
         v, w = votes.flatten(0, -4), weights.flatten(0, -3)
-        moments = [(v[piece] * w[piece][..., None]).mT @ v[piece] for piece in pieces(v)]
+        moments = []
+        for piece in pieces(v):
+            weighted = scratch(v[piece].mT.shape, v)
+            torch.mul(v[piece].mT, w[piece][..., None, :], out=weighted)
+            moments.append(weighted @ v[piece])
         return torch.cat(moments).view(*votes.shape[:-2], 4, 4)
 
     @staticmethod
@@ -136,8 +140,10 @@ class _Moments(torch.autograd.Function):
         g = (grad + grad.mT).flatten(0, -4)
         for_votes, for_weights = torch.empty_like(v), torch.empty_like(w)
         for piece in pieces(v):
-            both = g[piece] @ v[piece]
-            torch.sum(both * v[piece], -2, out=for_weights[piece])
+            both = torch.matmul(g[piece], v[piece], out=scratch(v[piece].shape, v))
+            torch.mul(both[..., 0, :], v[piece][..., 0, :], out=for_weights[piece])
+            for c in (1, 2, 3):
+                for_weights[piece].addcmul_(both[..., c, :], v[piece][..., c, :])
             torch.mul(both, w[piece][..., None, :], out=for_votes[piece])
         return for_votes.view(votes.mT.shape).mT, for_weights.mul_(0.5).view(weights.shape)
 
@@ -186,9 +192,9 @@ class _Angles(torch.autograd.Function):
 
 def _cosine_and_sine(poses: Tensor, votes: Tensor) -> tuple[Tensor, Tensor]:
     cosine = (poses[..., None, :] @ votes.mT)[..., 0, :]
-    square = torch.zeros_like(cosine)
+    square, across = torch.zeros_like(cosine), scratch(cosine.shape, cosine)
     for pose, vote in zip(poses.unbind(-1), votes.unbind(-1), strict=True):
-        across = torch.addcmul(vote, cosine, pose[..., None], value=-1)
+        torch.addcmul(vote, cosine, pose[..., None], value=-1, out=across)
         square.addcmul_(across, across)
     return cosine, square.sqrt_()
 

@@ -5,48 +5,63 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._slices import pieces
+from ._slices import pieces, scratch
 
 
 def cast_votes(poses: Tensor, transforms: Tensor) -> Tensor:
-    """poses q_i (..., L, 4), transforms t_ij (..., M, L, 4) → votes (..., M, L, 4), all WXYZ and unit.
+    """poses q_i (..., L, 4), transforms t_ij (..., M, L, 4), WXYZ → unit votes (..., M, L, 4).
 
-    The result is stored components first, (..., M, 4, L), as routing likes it.
+    Transforms come as the kernel regresses them and are brought to unit length here; one that is zero counts as the
+    identity. The votes are stored components first, (..., M, 4, L), as routing likes them.
     """
-    votes: Tensor = _Votes.apply(poses, transforms)  # type: ignore[no-untyped-call]
-    return votes
+    votes, _ = _Votes.apply(poses, transforms)  # type: ignore[no-untyped-call]
+    return votes  # type: ignore[no-any-return]
 
 
 class _Votes(torch.autograd.Function):
-    """The Hamilton product with its derivative written out, so that no intermediate product is kept for it."""
+    """The normalised Hamilton product with its derivative written out, so that nothing but the votes is kept for it."""
 
     @staticmethod
-    def forward(poses: Tensor, transforms: Tensor) -> Tensor:
+    def forward(poses: Tensor, transforms: Tensor) -> tuple[Tensor, Tensor]:
         q, t = poses.mT.flatten(0, -3)[:, None], transforms.mT.flatten(0, -4)
-        votes = torch.empty_like(t)
+        votes = torch.empty_like(t, memory_format=torch.contiguous_format)
+        inverse = torch.empty_like(votes[..., 0, :])
         for piece in pieces(t):
-            _multiply(q[piece], t[piece], votes[piece])
-        return votes.view(transforms.mT.shape).mT
+            v, length = votes[piece], inverse[piece]
+            _multiply(q[piece], t[piece], v)
+            torch.mul(v[..., 0, :], v[..., 0, :], out=length)
+            for c in (1, 2, 3):
+                length.addcmul_(v[..., c, :], v[..., c, :])
+            zero = length == 0
+            v.mul_(length.rsqrt_().masked_fill_(zero, 0)[..., None, :])
+            v.addcmul_(q[piece], zero[..., None, :].to(v.dtype))
+        shape = transforms.mT.shape
+        return votes.view(shape).mT, inverse.view(*shape[:-2], shape[-1])
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, Tensor]) -> None:
+        ctx.save_for_backward(inputs[0], *output)
+        ctx.mark_non_differentiable(output[1])
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        poses, transforms = ctx.saved_tensors
-        q, t = poses.mT.flatten(0, -3)[:, None], transforms.mT.flatten(0, -4)
-        g = grad.mT.flatten(0, -4)
-        for_poses, for_transforms = torch.empty_like(q[:, 0]), torch.empty_like(t)
-        buffer = torch.empty_like(t[pieces(t)[0]])
-        for piece in pieces(t):
-            if ctx.needs_input_grad[0]:
-                scratch = buffer[: len(t[piece])]
-                _multiply(g[piece], _conjugate(t[piece]), scratch)
-                torch.sum(scratch, 1, out=for_poses[piece])
-            _multiply(_conjugate(q[piece]), g[piece], for_transforms[piece])
-        return for_poses.view(poses.mT.shape).mT, for_transforms.view(transforms.mT.shape).mT
+    def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
+        poses, votes, inverse = ctx.saved_tensors
+        q, v, g = poses.mT.flatten(0, -3)[:, None], votes.mT.flatten(0, -4), grad.mT.flatten(0, -4)
+        inverse = inverse.flatten(0, -3)
+        for_poses, for_transforms = torch.empty_like(q), torch.empty_like(v)
+        for piece in pieces(v):
+            along = scratch(inverse[piece].shape, v)
+            torch.mul(v[piece][..., 0, :], g[piece][..., 0, :], out=along)
+            for c in (1, 2, 3):
+                along.addcmul_(v[piece][..., c, :], g[piece][..., c, :])
+            across = torch.addcmul(g[piece], along[..., None, :], v[piece], value=-1)
+            if ctx.needs_input_grad[0]:  # Σ g ∘ t̄ with t = q̄ ∘ v
+                turned = scratch(across.shape, v)
+                _multiply(across, _conjugate(v[piece]), turned)
+                _multiply(turned.sum(1, keepdim=True), q[piece], for_poses[piece])
+            _multiply(_conjugate(q[piece]), across.mul_(inverse[piece][..., None, :]), for_transforms[piece])
+        return for_poses.view(poses.mT.shape).mT, for_transforms.view(votes.mT.shape).mT
 
 
 def _multiply(p: Tensor, q: Tensor, out: Tensor) -> None:
