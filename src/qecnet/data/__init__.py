@@ -1,5 +1,6 @@
-"""Shapes from files and into files, datasets of them, and what is kept of their frames."""
+"""Shapes from files and into files, datasets of them, and the frames that are kept of those."""
 
+from qecnet.data.cache import FrameCache, frame_cache
 from qecnet.data.dataset import Dataset, Item, stratified
 from qecnet.data.modelnet import open_dataset
 from qecnet.data.read import ReadError, read, read_cloud
@@ -8,8 +9,10 @@ from qecnet.data.write import write
 
 __all__ = [
     "Dataset",
+    "FrameCache",
     "Item",
     "ReadError",
+    "frame_cache",
     "make_shape",
     "open_dataset",
     "read",

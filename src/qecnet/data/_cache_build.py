@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, fields, replace
 from multiprocessing import get_context, parent_process
@@ -29,7 +29,7 @@ class Task:
     subsampling: np.dtype[np.void]
 
 
-def records(items: Sequence[Item], first: int, task: Task, workers: int) -> Iterator[bytes]:
+def records(items: Sequence[Item], first: int, task: Task, workers: int) -> Generator[bytes]:
     """The records of items from number `first` on, in order; the number of workers does not change them."""
     numbers = range(first, len(items))
     if workers == 1:

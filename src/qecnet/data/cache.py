@@ -13,14 +13,14 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 from concurrent.futures import BrokenExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.progress import track
+from rich.progress import Progress
 from torch import Tensor
 
 from qecnet.data._cache_build import Task, records
@@ -140,22 +140,24 @@ def _layout(dataset: Dataset, split: str, config: PrepareConfig, subsamplings: i
 def _build(path: Path, layout: Layout, items: Sequence[Item], task: Task, workers: int, progress: bool) -> None:
     """Writes the missing records aside, then puts the file in its place in one step."""
     part = path.with_name(path.name + ".part")
-    done = max(good_records(part, layout), 0)
+    done = good_records(part, layout)
     record = layout.record.itemsize
-    needed = (len(items) - done) * record
+    needed = layout.size - record * max(done, 0)
     if shutil.disk_usage(path.parent).free < needed:
         raise OSError(f"the disk has no room for {needed / 1e6:,.0f} MB of frames")
-    with part.open("r+b" if part.exists() else "w+b") as file:
-        file.truncate(len(layout.header) + done * record if done else 0)
-        file.write(layout.header)
-        file.seek(0, os.SEEK_END)
-        new = records(items, done, task, workers)
-        what = f"frames of {path.name.rpartition('-')[0]}"
-        tracked = track(new, what, len(items), completed=done, disable=not progress, transient=True)
-        for index, row in enumerate(tracked, start=done):
-            file.write(sealed(row, index))
-            # A killed process loses what it holds, not what it has handed to the system.
-            file.flush()
+    with part.open("ab") as file, Progress(disable=not progress, transient=True) as bar:
+        if done < 0:
+            file.truncate(0)
+            file.write(layout.header)
+            done = 0
+        file.truncate(len(layout.header) + done * record)
+        shown = bar.add_task(f"frames of {path.name.rpartition('-')[0]}", total=len(items), completed=done)
+        with closing(records(items, done, task, workers)) as new:
+            for index, row in enumerate(new, start=done):
+                file.write(sealed(row, index))
+                # A killed process loses what it holds, not what it has handed to the system.
+                file.flush()
+                bar.advance(shown)
         os.fsync(file.fileno())
     part.replace(path)
 

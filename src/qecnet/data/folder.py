@@ -55,7 +55,7 @@ def folder(path: Path, name: str | None, seed: int) -> tuple[Dataset, bool]:
 
 
 def entries_of(path: Path) -> list[Entry]:
-    """Every shape file below a folder or in a zip, sorted by place; hidden files and macOS's leavings left out."""
+    """Every shape file below a folder or in a zip, sorted by place; no hidden files, READMEs and macOS's leavings."""
     found = list(_in_folder(path) if path.is_dir() else _in_zip(path))
     for entry in found:
         if entry.size == 0:
@@ -109,4 +109,4 @@ def _in_zip(path: Path) -> Iterable[Entry]:
 
 
 def _counts(name: str) -> bool:
-    return not name.startswith(".") and name != "__MACOSX"
+    return not name.startswith((".", "__MACOSX")) and name.lower().partition(".")[0] not in ("readme", "license")
