@@ -78,11 +78,11 @@ def _record(number: int, item: Item, task: Task) -> bytes:
 
 def _drawn(shape: Mesh | PointCloud, task: Task, generator: torch.Generator) -> PointCloud:
     """New points of a mesh; a cloud, thinned where `prepare` would not thin it and all subsamplings would be one."""
-    points, fewest = task.config.points, task.config.neighbours
     if isinstance(shape, Mesh):
-        return shape.sample(points, generator)
-    if len(shape) > points or len(shape) <= fewest:
+        return shape.sample(task.config.points, generator)
+    count = min(len(shape), max(task.config.neighbours, round(task.keep * len(shape))))
+    if len(shape) > task.config.points or count == len(shape):
         return shape
-    kept = random_points(shape.points, max(fewest, round(task.keep * len(shape))), generator)
+    kept = random_points(shape.points, count, generator)
     normals = None if shape.normals is None else shape.normals[kept]
     return replace(shape, points=shape.points[kept], normals=normals)

@@ -168,7 +168,7 @@ def _board(half: float, y: tuple[float, float], high: float, kind: str, rng: np.
 
 
 def toilet(rng: np.random.Generator) -> Solid:
-    """A bowl on a foot, its seat, a lid up or down, and a tank behind it, on it or on the wall."""
+    """A bowl on a foot, its seat, a lid up or down, and a tank behind it, on some high up with a pipe to it."""
     a, b, rim = rng.uniform(0.17, 0.21), rng.uniform(0.22, 0.28), rng.uniform(0.36, 0.44)
     power, waist = rng.uniform(2.0, 2.8), rng.uniform(0.5, 0.7)
     foot = rng.uniform(0.7, 0.95)
@@ -188,14 +188,18 @@ def toilet(rng: np.random.Generator) -> Solid:
     wide, deep, tall = rng.uniform(0.17, 0.25), rng.uniform(0.15, 0.21), rng.uniform(0.3, 0.42)
     start = behind + 0.05
     parts.append(box((-0.6 * a, 0.6 * a), (0.3 * b, start + 0.8 * deep), (0, rim - 0.02), top=1.15))
-    tank = [rounded(wide * s, deep / 2 * s, 0.03, z) for s, z in ((0.88, rim - 0.03), (1, rim + tall))]
-    cover = [rounded(wide + 0.012, deep / 2 + 0.012, 0.03, rim + tall + z) for z in (0, 0.035)]
+    lift = rng.uniform(0.5, 0.8) if rng.random() < 0.2 else 0.0
+    low = rim + lift
+    if lift:
+        parts.append(rod((0, start + deep / 2, rim - 0.05), (0, start + deep / 2, low), 0.025))
+    tank = [rounded(wide * s, deep / 2 * s, 0.03, z) for s, z in ((0.88, low - 0.03), (1, low + tall))]
+    cover = [rounded(wide + 0.012, deep / 2 + 0.012, 0.03, low + tall + z) for z in (0, 0.035)]
     parts += [moved(loft(np.stack(ring)), y=start + deep / 2) for ring in (tank, cover)]
     if rng.random() < 0.5:
         button = [(0.025, 0.0), (0.025, 0.015)]
-        parts.append(moved(lathe(button), y=start + deep / 2, z=rim + tall + 0.033))
+        parts.append(moved(lathe(button), y=start + deep / 2, z=low + tall + 0.033))
     else:
-        lever = (start - 0.02, rim + 0.85 * tall)
+        lever = (start - 0.02, low + 0.85 * tall)
         parts.append(rod((0.8 * wide, *lever), (0.45 * wide, *lever), 0.01))
     return join(parts)
 

@@ -26,17 +26,19 @@ def loft(rings: Array, hoop: bool = False) -> Solid:
 
     Both ends are closed by a fan about the ring's middle; or, in a hoop, the last ring leads to the first.
     """
-    rings = np.concatenate([rings, rings[:1]]) if hoop else rings
     count, around = rings.shape[:2]
+    index = np.arange(count * around).reshape(count, around)
+    if hoop:
+        index = np.concatenate([index, index[:1]])
+    onward = np.roll(index, -1, axis=1)
+    here, there = (index[:-1], onward[:-1]), (index[1:], onward[1:])
+    side = np.stack([here[0], here[1], there[1], here[0], there[1], there[0]], axis=-1).reshape(-1, 3)
+    if hoop:
+        return Solid(rings.reshape(-1, 3), side)
     vertices = np.concatenate([rings.reshape(-1, 3), rings[[0, -1]].mean(1)])
-    ring = np.arange(around)
-    here = ring + around * np.arange(count - 1)[:, None]
-    onward = np.roll(ring, -1) + around * np.arange(count - 1)[:, None]
-    side = np.stack([here, onward, onward + around, here, onward + around, here + around], axis=-1).reshape(-1, 3)
-    end = ring + (count - 1) * around
-    first = np.stack([np.roll(ring, -1), ring, np.full(around, count * around)], axis=-1)
-    last = np.stack([end, np.roll(end, -1), np.full(around, count * around + 1)], axis=-1)
-    return Solid(vertices, side if hoop else np.concatenate([side, first, last]))
+    first = np.stack([onward[0], index[0], np.full(around, count * around)], axis=-1)
+    last = np.stack([index[-1], onward[-1], np.full(around, count * around + 1)], axis=-1)
+    return Solid(vertices, np.concatenate([side, first, last]))
 
 
 def join(solids: Sequence[Solid]) -> Solid:

@@ -170,7 +170,7 @@ def _said_in_one_sentence(path: Path) -> Iterator[None]:
     except BrokenExecutor as error:
         raise OSError(f"{path}: a worker process was killed, perhaps for want of memory; {advice}") from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = error.strerror.lower() if error.strerror else str(error)
         raise OSError(
             f"{path}: cannot be written ({reason}); free some space or give another folder; {advice}"
         ) from error
