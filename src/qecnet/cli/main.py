@@ -6,6 +6,7 @@ import typer
 
 from qecnet.cli.frames import frames
 from qecnet.cli.repeatability import repeatability
+from qecnet.cli.train import train
 
 app = typer.Typer(
     help="What is this 3D shape, and which way is it turned?",
@@ -15,6 +16,7 @@ app = typer.Typer(
 )
 app.command()(frames)
 app.command()(repeatability)
+app.command()(train)
 
 
 @app.callback()

@@ -1,0 +1,127 @@
+"""A run's state in one safetensors file: tensors, and a line of JSON for the rest. Nothing in it is ever executed.
+
+It is written aside, made to reach the disk, and renamed: at every moment the last whole one is there.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors
+import safetensors.torch
+import torch
+from torch import Tensor
+
+from qecnet.nn import QECNet
+
+
+@dataclass
+class State:
+    """All that changes during a run.
+
+    Attributes:
+        network, optimizer: and `average`, the moving average of the network's weights, where the settings ask for it.
+        epoch, step: the ones that come next; steps count from 0 in each epoch.
+        totals: sums over this epoch's steps so far.
+        rows: of the log, one for each epoch that is done.
+    """
+
+    network: QECNet
+    optimizer: torch.optim.Optimizer
+    average: QECNet | None
+    epoch: int = 0
+    step: int = 0
+    totals: dict[str, float] = field(default_factory=dict)
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def result(self) -> QECNet:
+        """The network that is validated and kept."""
+        return self.average or self.network
+
+    def _parts(self) -> dict[str, QECNet]:
+        return {"network": self.network} | ({"average": self.average} if self.average else {})
+
+
+def save(path: Path, state: State, origin: dict[str, Any]) -> None:
+    """Writes a checkpoint; `origin` is what it was trained on, to be compared when it is loaded."""
+    tensors: dict[str, Tensor] = {}
+    for part, network in state._parts().items():
+        tensors |= {f"{part}/{name}": tensor for name, tensor in network.state_dict().items()}
+    for number, moments in state.optimizer.state_dict()["state"].items():
+        tensors |= {f"optimizer/{number}/{name}": tensor for name, tensor in moments.items()}
+    rest = {"origin": origin, "epoch": state.epoch, "step": state.step, "totals": state.totals, "rows": state.rows}
+    write_tensors(path, tensors, {"state": rest})
+
+
+def load(path: Path, state: State, origin: dict[str, Any]) -> None:
+    """Puts a checkpoint into a new `state`, or refuses with a sentence one of another origin."""
+    tensors, rest = read_tensors(path)
+    found = rest["state"]
+    for name, value in found["origin"].items():
+        if origin[name] != value:
+            raise ValueError(f"{path}: was trained on other {name} ({value}) than are given now ({origin[name]})")
+    for part, network in state._parts().items():
+        network.load_state_dict(_below(tensors, part))
+    moments: dict[int, dict[str, Tensor]] = {}
+    for name, tensor in _below(tensors, "optimizer").items():
+        number, _, moment = name.partition("/")
+        moments.setdefault(int(number), {})[moment] = tensor
+    groups = state.optimizer.state_dict()["param_groups"]
+    state.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+    for name in ("epoch", "step", "totals", "rows"):
+        setattr(state, name, found[name])
+
+
+def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """A safetensors file, put in place whole, with `about` as JSON in its header."""
+    metadata = {name: json.dumps(value) for name, value in about.items()}
+    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    write_whole(path, safetensors.torch.save(contiguous, metadata))
+
+
+def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `write_tensors` wrote."""
+    try:
+        with safetensors.safe_open(path, "pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            return tensors, {name: json.loads(text) for name, text in (file.metadata() or {}).items()}
+    except (safetensors.SafetensorError, ValueError) as error:
+        raise ValueError(f"{path}: is damaged or no checkpoint ({error}); give another --out and begin anew") from error
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Replaces a file in one step, once the new content has reached the disk; what fails leaves the old one."""
+    aside = path.with_name(f".{path.name}.part")
+    try:
+        with aside.open("wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+        _sync_folder(path.parent)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        reason = (error.strerror or str(error)).lower()
+        raise OSError(
+            f"{path}: cannot be written ({reason}); what was saved before is whole: make room and go on with --resume"
+        ) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Makes a renaming in the folder reach the disk, on systems that let folders be opened."""
+    if os.name == "posix":
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def _below(tensors: dict[str, Tensor], part: str) -> dict[str, Tensor]:
+    """The tensors under `part/`, by the rest of their names."""
+    return {name.removeprefix(f"{part}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{part}/")}

@@ -1,0 +1,121 @@
+"""The options of `qec train` and of `python -m qecnet.training`, and what they set in motion."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from qecnet.data import Dataset, FrameCache, frame_cache, open_dataset, shapes
+from qecnet.nn import count_parameters
+from qecnet.training.checkpoint import State
+from qecnet.training.display import display, draw_curves
+from qecnet.training.distributed import Processes, processes
+from qecnet.training.folder import RunFolder
+from qecnet.training.loop import StoppedError
+from qecnet.training.loop import train as run
+from qecnet.training.settings import Settings, parse_setting, read_settings
+from qecnet.training.tensorboard import tensorboard
+
+STOPPED = 130
+"""The exit code of a run that a signal stopped, as shells have it for Ctrl-C."""
+
+
+def train(
+    out: Annotated[Path, typer.Option(help="A folder for the run: settings, checkpoint, log, weights, curves.")],
+    dataset: Annotated[
+        str | None, typer.Option(help="modelnet10, modelnet40, shapes (needs no data), or a name for your own folder.")
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Where the dataset is: a folder or a zip.")] = None,
+    config: Annotated[str | None, typer.Option(help="The network: paper or release.")] = None,
+    settings: Annotated[
+        Path | None, typer.Option(help="A TOML file of settings; what options say wins over it.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="How many.")] = None,
+    siamese: Annotated[bool, typer.Option("--siamese", help="Add 0.1 of the relative-pose loss.")] = False,
+    change: Annotated[
+        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting, as often as needed.")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    cache: Annotated[
+        Path | None, typer.Option(help="Where frames are kept for all runs; by default in the user's cache folder.")
+    ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes that compute frames.")] = os.cpu_count() or 1,
+    save_minutes: Annotated[float, typer.Option(min=0, help="Save this often within an epoch, too.")] = 5.0,
+    use_tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Log for TensorBoard as well.")] = False,
+) -> None:
+    """Train a network to name shapes and their pose; the test split is never read."""
+    named = {"dataset": dataset, "config": config, "epochs": epochs, "siamese": 0.1 if siamese else None}
+    given: dict[str, Any] = read_settings(settings) if settings else {}
+    given |= {name: value for name, value in named.items() if value is not None}
+    given |= dict(parse_setting(text) for text in change or ())
+    folder = RunFolder(out)
+    chosen = folder.resumed_settings(given) if resume else folder.new_settings(given)
+    frames = _frames(chosen, data, cache or _cache_folder(), workers)
+    with processes() as among, ExitStack() as stack:
+        console = Console(quiet=not among.is_first)
+        if among.is_first:
+            stack.enter_context(folder.claimed(chosen))
+        watcher = stack.enter_context(display(console, chosen.epochs))
+        if among.is_first and use_tensorboard:
+            watcher.epoch.append(stack.enter_context(tensorboard(out / "tensorboard")))
+        try:
+            state = run(chosen, frames, folder, among, watcher, 60 * save_minutes)
+        except StoppedError as stopped:
+            console.print(f"{stopped}; saved in {out}: go on with --resume", highlight=False, soft_wrap=True)
+            raise typer.Exit(STOPPED) from stopped
+        if among.is_first:
+            _finish(folder, chosen, state, frames, among, console)
+
+
+def _frames(settings: Settings, data: Path | None, folder: Path, workers: int) -> FrameCache:
+    """The train split's frames; among several processes, one builds them while the others wait."""
+    dataset = _dataset(settings, data)
+    for note in dataset.notes:
+        typer.echo(f"note: {note}", err=True)
+    return frame_cache(
+        dataset,
+        "train",
+        folder,
+        settings.prepare(),
+        subsamplings=settings.subsamplings,
+        keep=settings.keep,
+        workers=workers,
+    )
+
+
+def _dataset(settings: Settings, data: Path | None) -> Dataset:
+    if settings.dataset == "shapes":
+        if data is not None:
+            raise ValueError(f"{data}: shapes are made, not read; leave out --data, or name another --dataset")
+        return shapes(settings.per_class)
+    if data is None:
+        raise ValueError(f"{settings.dataset} is read from files; say where they are with --data")
+    return open_dataset(data, settings.dataset)
+
+
+def _cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "qecnet"
+
+
+def _finish(
+    folder: RunFolder, settings: Settings, state: State, frames: FrameCache, among: Processes, console: Console
+) -> None:
+    """The last epoch's figures and the curves."""
+    last = state.rows[-1]
+    figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "protocol")
+    about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}
+    seconds = sum(row["seconds"] for row in state.rows)
+    folder.write_weights(state.result, frames.classes, settings)
+    folder.write_result(
+        about
+        | {"parameters": count_parameters(state.network), "processes": among.count, "training_seconds": round(seconds)}
+        | {"epoch": last["epoch"], **{name: last[name] for name in figures}}
+    )
+    if not draw_curves(state.rows, folder.curves):
+        console.print("curves.png is drawn with matplotlib, which is not installed; pip install 'qecnet[plot]'")
+    console.print(f"written to {folder.path}", highlight=False, soft_wrap=True)

@@ -1,0 +1,80 @@
+"""What a person sees of a run: a live line in a terminal, one plain line an epoch everywhere; and the curves."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from qecnet.training.checkpoint import State, write_whole
+from qecnet.training.loop import Watcher
+
+
+def line(row: Mapping[str, Any], epochs: int) -> str:
+    """A row of the log in words."""
+    held = [
+        f"{name.rpartition('_')[2].upper()} {row[name]:.1%}"
+        for name in ("validation_nr", "validation_ar")
+        if row.get(name) is not None
+    ]
+    return (
+        f"epoch {row['epoch']}/{epochs}  loss {row['loss']:.4f}  train {row['train_accuracy']:.1%}"
+        + (f"  validation {' '.join(held)}" if held else "")
+        + f"  {row['shapes_per_second']:.1f} shapes/s  {row['seconds']:.0f} s  waiting {row['waiting']:.1%}"
+    )
+
+
+@contextmanager
+def display(console: Console, epochs: int) -> Iterator[Watcher]:
+    """Shows a run as it goes."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
+    with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
+        shown = bar.add_task("training", figures="", total=None)
+
+        def step(state: State, steps: int) -> None:
+            totals = state.totals
+            bar.update(
+                shown,
+                total=epochs * steps,
+                completed=state.epoch * steps + state.step,
+                description=f"epoch {state.epoch + 1}/{epochs}",
+                figures=f"loss {totals['total'] / totals['shapes']:.4f}  "
+                f"accuracy {totals['correct'] / totals['shapes']:.1%}  "
+                f"{totals['shapes'] / totals['seconds']:.1f} shapes/s",
+            )
+
+        yield Watcher(step, [lambda row: console.print(line(row, epochs), highlight=False, soft_wrap=True)])
+
+
+def draw_curves(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
+    """Loss and accuracies over epochs as a PNG; False where matplotlib, the extra "plot", is not installed."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        return False
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    epochs = [row["epoch"] for row in rows]
+    left.plot(epochs, [row["loss"] for row in rows], "-", color="black")
+    left.set(xlabel="epoch", ylabel="loss", title="training loss")
+    for name, label in (
+        ("train_accuracy", "train"),
+        ("validation_nr", "validation, NR"),
+        ("validation_ar", "validation, AR (paper protocol)"),
+    ):
+        points = [(row["epoch"], 100 * row[name]) for row in rows if row.get(name) is not None]
+        if points:
+            right.plot(*zip(*points, strict=True), label=label)
+    right.set(xlabel="epoch", ylabel="%", title="accuracy")
+    right.legend()
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+    picture = io.BytesIO()
+    figure.savefig(picture, format="png", dpi=120)
+    write_whole(path, picture.getvalue())
+    return True

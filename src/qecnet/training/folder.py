@@ -1,0 +1,127 @@
+"""A run's folder: what is in it, who may write there, and how its files are written, each one whole."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from qecnet.nn import QECNet
+from qecnet.training.checkpoint import write_tensors, write_whole
+from qecnet.training.settings import Settings, as_json, checked, make_settings
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """`settings.json`, `checkpoint.safetensors`, `log.jsonl`, `weights.safetensors`, `result.json`, `curves.png`."""
+
+    path: Path
+
+    @property
+    def settings(self) -> Path:
+        return self.path / "settings.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint.safetensors"
+
+    @property
+    def log(self) -> Path:
+        return self.path / "log.jsonl"
+
+    @property
+    def weights(self) -> Path:
+        return self.path / "weights.safetensors"
+
+    @property
+    def result(self) -> Path:
+        return self.path / "result.json"
+
+    @property
+    def curves(self) -> Path:
+        return self.path / "curves.png"
+
+    def new_settings(self, given: Mapping[str, Any]) -> Settings:
+        """The settings of a new run; refused where the folder holds one, or anything that it would overwrite."""
+        settings = make_settings(given)
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"{self.path}: is a file; give --out a folder for the run")
+        files = self.settings, self.checkpoint, self.log, self.weights, self.result, self.curves
+        if there := [file.name for file in files if file.exists()]:
+            raise ValueError(
+                f"{self.path}: holds a run already ({there[0]}); go on with it with --resume, or give another --out"
+            )
+        return settings
+
+    def resumed_settings(self, given: Mapping[str, Any]) -> Settings:
+        """The settings of the run in the folder; refused where one that is given now is another."""
+        try:
+            settings = make_settings(json.loads(self.settings.read_text(encoding="utf-8")))
+        except FileNotFoundError as error:
+            raise ValueError(f"{self.path}: holds no run to resume; leave out --resume to begin one") from error
+        except ValueError as error:
+            raise ValueError(f"{self.settings}: is damaged ({error}); give another --out and begin anew") from error
+        for name, value in given.items():
+            now, then = checked(name, value), getattr(settings, name)
+            if now != then:
+                raise ValueError(
+                    f"{self.path}: was begun with {name} = {then}, not {now}; "
+                    "resume it without that, or begin another run in another --out"
+                )
+        return settings
+
+    @contextmanager
+    def claimed(self, settings: Settings) -> Iterator[None]:
+        """Makes the folder and keeps every other process out of it; a new run's settings are written first."""
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise OSError(f"{self.path}: cannot be made ({(error.strerror or str(error)).lower()})") from error
+        with _alone_in(self.path):
+            if not self.settings.exists():
+                write_whole(self.settings, _json(as_json(settings)))
+            yield
+
+    def write_log(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """One line an epoch; always the whole log as the checkpoint has it, so that a run that goes on repeats none."""
+        write_whole(self.log, b"".join(_line(row) for row in rows))
+
+    def write_weights(self, network: QECNet, classes: Sequence[str], settings: Settings) -> None:
+        """The weights, with what is needed to build the network and to name what it says."""
+        about = {"config": asdict(network.config), "classes": list(classes), "settings": as_json(settings)}
+        write_tensors(self.weights, network.state_dict(), about)
+
+    def write_result(self, result: Mapping[str, Any]) -> None:
+        write_whole(self.result, _json(result))
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2) + "\n").encode()
+
+
+def _line(row: Mapping[str, Any]) -> bytes:
+    return (json.dumps(row) + "\n").encode()
+
+
+@contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Refuses a folder that another process trains into. Where a system has no such locks, one has to see to it."""
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(handle)
+        raise ValueError(f"{folder}: another process trains into it; wait for it, or give another --out") from error
+    try:
+        yield
+    finally:
+        os.close(handle)

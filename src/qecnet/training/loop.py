@@ -1,0 +1,117 @@
+"""The training loop: steps, epochs, validation, and checkpoints from which the run goes on to the same numbers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from qecnet.data import FrameCache
+from qecnet.training.batches import TrainingBatches, checksum, prefetched
+from qecnet.training.checkpoint import State, load, save
+from qecnet.training.distributed import Processes
+from qecnet.training.folder import RunFolder
+from qecnet.training.objective import learning_rate
+from qecnet.training.settings import Settings
+from qecnet.training.signals import stop_signals
+from qecnet.training.step import new_state, train_step
+from qecnet.training.validate import held_out, validate
+
+
+class StoppedError(Exception):
+    """A signal asked the run to stop, and it is saved."""
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """What is told of a run as it goes: each step, with the steps of an epoch; each epoch's row of the log."""
+
+    step: Callable[[State, int], None]
+    epoch: list[Callable[[dict[str, Any]], None]]
+
+
+def train(
+    settings: Settings,
+    cache: FrameCache,
+    folder: RunFolder,
+    processes: Processes,
+    watcher: Watcher,
+    save_every: float,
+) -> State:
+    """Trains to the last epoch, from the folder's checkpoint where it has one.
+
+    Saves after each epoch, and after each step that ends `save_every` seconds or more after the last time.
+
+    Raises:
+        StoppedError: when a signal asked for an end; the step that was under way is done and saved.
+    """
+    if settings.batch_size < processes.count:
+        raise ValueError(f"batch_size is {settings.batch_size}; {processes.count} processes need one shape each")
+    shapes, held = held_out(cache.labels, settings.validation)
+    batches = TrainingBatches(cache, shapes, settings)
+    origin = {"classes": list(cache.classes), "frames": checksum(cache)}
+    state = new_state(settings, len(cache.classes), processes.device)
+    if folder.checkpoint.exists():
+        load(folder.checkpoint, state, origin)
+    if processes.is_first:
+        folder.write_log(state.rows)
+    module = processes.wrap(state.network)
+    saved = time.monotonic()
+    ahead = prefetched(batches.after(state.epoch, state.step, processes.piece(settings.batch_size)))
+    with stop_signals() as stop, closing(ahead):
+        while state.epoch < settings.epochs:
+            while state.step < batches.steps:
+                begun = time.perf_counter()
+                batch = next(ahead).to(processes.device)
+                waited = time.perf_counter() - begun
+                progress = (state.epoch + state.step / batches.steps) / settings.epochs
+                found = train_step(module, state, batch, settings, progress, processes)
+                # Processes agree on when to stop: a signal may reach one of them a step later than another.
+                *sums, stopping = processes.total(*found.values(), float(stop.is_set()))
+                _add(state, dict(zip(found, sums, strict=True)))
+                _add(state, {"seconds": time.perf_counter() - begun, "waiting": waited})
+                state.step += 1
+                watcher.step(state, batches.steps)
+                if processes.is_first and (stopping or time.monotonic() - saved >= save_every):
+                    save(folder.checkpoint, state, origin)
+                    saved = time.monotonic()
+                if stopping:
+                    raise StoppedError(f"stopped in epoch {state.epoch + 1}, step {state.step} of {batches.steps}")
+            row = _row(state, settings)
+            if (state.epoch + 1) % settings.validate_every == 0 or state.epoch + 1 == settings.epochs:
+                row |= validate(state.result, cache, held, processes)
+            state.rows.append(row)
+            state.epoch, state.step, state.totals = state.epoch + 1, 0, {}
+            if processes.is_first:
+                save(folder.checkpoint, state, origin)
+                folder.write_weights(state.result, cache.classes, settings)
+                folder.write_log(state.rows)
+            saved = time.monotonic()
+            for tell in watcher.epoch:
+                tell(row)
+    return state
+
+
+def _add(state: State, values: dict[str, float]) -> None:
+    for name, value in values.items():
+        state.totals[name] = state.totals.get(name, 0.0) + value
+
+
+def _row(state: State, settings: Settings) -> dict[str, Any]:
+    """The log of an epoch that is done; the learning rate is the one that it began with."""
+    totals = state.totals
+    shapes, seconds = totals["shapes"], totals["seconds"]
+    return {
+        "epoch": state.epoch + 1,
+        "loss": totals["total"] / shapes,
+        "classification_loss": totals["classification"] / shapes,
+        "pose_loss": totals["pose"] / shapes,
+        "train_accuracy": totals["correct"] / shapes,
+        "protocol": "paper",
+        "learning_rate": learning_rate(settings, state.epoch / settings.epochs),
+        "seconds": round(seconds, 3),
+        "shapes_per_second": round(shapes / seconds, 2),
+        "waiting": round(totals["waiting"] / seconds, 4),
+    }

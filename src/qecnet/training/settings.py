@@ -1,0 +1,171 @@
+"""What a run is: every setting that changes its numbers, from a small TOML file and the command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin, get_type_hints
+
+from qecnet.algebra import Weighting
+from qecnet.geometry import PrepareConfig
+from qecnet.geometry.frames import Method
+from qecnet.nn import CONFIGS, Level, QECConfig
+from qecnet.nn.kernel import Nonlinearity
+from qecnet.nn.routing import Gradients
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings, each with its value; the defaults are the paper's, `make_settings` fills in other configurations.
+
+    Attributes:
+        dataset: "modelnet10", "modelnet40", "shapes" (made by our own code), or a name for a folder of one's own.
+        per_class: shapes of each class, of `shapes` alone.
+        config: the configuration that the settings from `frames` to `canonicalize` start from.
+        method, points, keep, subsamplings: of the frames, see `PrepareConfig` and `frame_cache`.
+        frames, patches, neighbours, capsules: the sizes of the network, see `QECConfig` for these and what follows.
+        batch_size: of all processes together.
+        schedule: of the learning rate; "constant" as in the paper.
+        margin: of the spread loss at the beginning and at the end, growing linearly.
+        siamese: the weight of the pose loss δ/π between two subsamplings of a shape; 0 for none.
+        clip: the largest norm of the gradient; 0 for no limit.
+        ema: the decay of a moving average of the weights, which is then what is validated and kept; 0 for none.
+        validation: the share of the train split that is held out; 0 to train on all of it.
+        validate_every: epochs.
+        seed: of the first weights, the order and what is drawn; frames and the held-out part are the same for all.
+    """
+
+    dataset: str = "modelnet10"
+    per_class: int = 100
+    config: str = "paper"
+    method: Method = "flare"
+    points: int = 10_000
+    keep: float = 0.8
+    subsamplings: int = 4
+    frames: int = 512
+    patches: int = 64
+    neighbours: int = 9
+    capsules: int = 64
+    iterations: int = 3
+    weighting: Weighting = "sigmoid"
+    exponent: float = 1.0
+    gradients: Gradients = "last"
+    nonlinearity: Nonlinearity = "none"
+    canonicalize: bool = True
+    epochs: int = 100
+    batch_size: int = 8
+    learning_rate: float = 1e-3
+    schedule: Literal["constant", "onecycle"] = "constant"
+    loss: Literal["spread", "cross_entropy"] = "spread"
+    margin: tuple[float, float] = (0.1, 0.1)
+    siamese: float = 0.0
+    clip: float = 0.0
+    ema: float = 0.0
+    validation: float = 0.1
+    validate_every: int = 1
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("per_class", "points", "subsamplings", "epochs", "batch_size", "validate_every"):
+            self._check(name, getattr(self, name) >= 1, "at least 1")
+        for name in ("iterations", "siamese", "clip", "seed"):
+            self._check(name, getattr(self, name) >= 0, "at least 0")
+        self._check("learning_rate", self.learning_rate > 0, "above 0")
+        self._check("keep", 0 < self.keep <= 1, "above 0 and at most 1")
+        for name in ("ema", "validation"):
+            self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
+        if self.siamese > 0 and self.subsamplings < 2:
+            raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
+        self.network(classes=1)
+        self.prepare()
+
+    def _check(self, name: str, good: bool, rule: str) -> None:
+        if not good:
+            raise ValueError(f"{name} is {getattr(self, name)}; it must be {rule}")
+
+    def network(self, classes: int) -> QECConfig:
+        """The network that these settings describe."""
+        shared = {
+            name: getattr(self, name)
+            for name in ("iterations", "weighting", "exponent", "gradients", "nonlinearity", "canonicalize")
+        }
+        return QECConfig(classes, self.frames, (Level(self.patches, self.neighbours, self.capsules),), **shared)
+
+    def prepare(self) -> PrepareConfig:
+        """The frames and patches that it reads."""
+        return PrepareConfig(self.points, self.frames, self.patches, self.neighbours, self.method)
+
+
+def make_settings(given: Mapping[str, Any]) -> Settings:
+    """Settings from those that are given by name; the rest is as the given `config`, or the paper's, has it."""
+    values = {name: checked(name, value) for name, value in given.items()}
+    return Settings(**{**_preset(values.get("config", "paper")), **values})
+
+
+def read_settings(path: Path) -> dict[str, Any]:
+    """The settings that a TOML file gives: lines `name = value`."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be opened ({(error.strerror or str(error)).lower()})") from error
+    except ValueError as error:
+        raise ValueError(f"{path}: is not a TOML file of settings ({error})") from error
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`name=value` from the command line; values are written as in the file, words also without quotes."""
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"--set {text}: has no value; write it as name=value")
+    try:
+        return name.strip(), tomllib.loads(f"x = {value}")["x"]
+    except ValueError:
+        return name.strip(), value.strip()
+
+
+def checked(name: str, value: Any) -> Any:
+    """The value of a setting in its type, or a sentence on what it should be."""
+    types = get_type_hints(Settings)
+    if name not in types:
+        raise ValueError(f"{name} is no setting; there are {', '.join(types)}")
+    kind = types[name]
+    if get_origin(kind) is Literal or name == "config":
+        choices = get_args(kind) or tuple(CONFIGS)
+        if value in choices:
+            return value
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
+    if get_origin(kind) is tuple:
+        if isinstance(value, list | tuple) and len(value) == 2 and all(_is_number(v) for v in value):
+            return float(value[0]), float(value[1])
+        raise ValueError(f"{name} is {value!r}; it must be two numbers, as in {name}=[0.1, 0.1]")
+    if kind is float and _is_number(value):
+        return float(value)
+    if type(value) is not kind:
+        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
+        raise ValueError(f"{name} is {value!r}; it must be {words[kind]}")
+    return value
+
+
+def as_json(settings: Settings) -> dict[str, Any]:
+    """As `json` reads it back: lists for tuples."""
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items()}
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+
+
+def _preset(name: str) -> dict[str, Any]:
+    """A named configuration, with the batch size that its authors give: 8 in the text, 16 in the release."""
+    config = CONFIGS[name]
+    (level,) = config.levels
+    sizes = {"frames": config.points, **asdict(level), "batch_size": {"paper": 8, "release": 16}[name]}
+    known = {field.name for field in fields(Settings)}
+    return sizes | {k: v for k, v in vars(config).items() if k in known and k != "points"}

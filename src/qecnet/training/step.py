@@ -1,0 +1,57 @@
+"""One step of training: forward, losses, gradients, Adam."""
+
+from __future__ import annotations
+
+import copy
+import math
+
+import torch
+from torch import nn
+
+from qecnet.nn import QECNet
+from qecnet.training.batches import Batch
+from qecnet.training.checkpoint import State
+from qecnet.training.distributed import Processes
+from qecnet.training.objective import learning_rate, losses
+from qecnet.training.settings import Settings
+
+
+def new_state(settings: Settings, classes: int, device: torch.device) -> State:
+    """A network with first weights drawn from the seed, and Adam."""
+    # PyTorch's layers draw from the global generator; whoever uses it elsewhere finds it as it was.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(settings.seed)
+        network = QECNet(settings.network(classes)).to(device)
+    average = copy.deepcopy(network).requires_grad_(False) if settings.ema > 0 else None
+    return State(network, torch.optim.Adam(network.parameters(), settings.learning_rate), average)
+
+
+def train_step(
+    module: nn.Module, state: State, batch: Batch, settings: Settings, progress: float, processes: Processes
+) -> dict[str, float]:
+    """One step, `progress` (0 to 1) into the run. → sums over this process's shapes, which add up over processes.
+
+    `module` is the state's network, as `Processes.wrap` gives it.
+    """
+    for group in state.optimizer.param_groups:
+        group["lr"] = learning_rate(settings, progress)
+    state.optimizer.zero_grad()
+    prediction = module(*batch.inputs())
+    found = losses(prediction, batch.labels, settings, progress)
+    shapes = len(batch.labels)
+    # Gradients are averaged over processes, some of which may have one shape more than others.
+    loss = found.total * (shapes * processes.count / settings.batch_size)
+    loss.backward()  # type: ignore[no-untyped-call]
+    norm = nn.utils.clip_grad_norm_(state.network.parameters(), settings.clip or math.inf)
+    if not math.isfinite(norm):
+        raise ValueError(
+            f"the gradient is not finite in epoch {state.epoch + 1}, step {state.step + 1}; "
+            f"learning_rate is {settings.learning_rate}: set a lower one, or a limit with clip, in a new --out"
+        )
+    state.optimizer.step()
+    if state.average is not None:
+        for kept, new in zip(state.average.parameters(), state.network.parameters(), strict=True):
+            kept.lerp_(new.detach(), 1 - settings.ema)
+    right = (prediction.label.view(-1, shapes) == batch.labels).double().mean(0).sum()
+    sums = {name: shapes * value.item() for name, value in zip(found._fields, found, strict=True)}
+    return {"shapes": float(shapes), "correct": right.item(), **sums}
