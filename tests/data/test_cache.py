@@ -7,12 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 
 import pytest
 import torch
 
 from qecnet.data import FrameCache, dataset, frame_cache, shapes, write
+from qecnet.data import cache as cache_module
 from qecnet.data._cache_file import read_layout
 from qecnet.data.modelnet import open_dataset
 from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
@@ -92,6 +94,16 @@ def test_it_is_built_once(tmp_path, monkeypatch):
     first = build(tmp_path)
     monkeypatch.setattr("qecnet.data.cache._build", lambda *_: pytest.fail("built again"))
     assert build(tmp_path).path == first.path
+
+
+def test_of_two_that_build_at_once_one_waits_and_finds_it_done(tmp_path, whole, monkeypatch):
+    built = []
+    real = cache_module._build
+    monkeypatch.setattr(cache_module, "_build", lambda *args: (built.append(1), real(*args)))
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: build(tmp_path), range(2))
+    assert built == [1]
+    assert first.path.read_bytes() == second.path.read_bytes() == whole[1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -12,6 +13,7 @@ import torch
 
 from qecnet.data import open_dataset, shapes
 from qecnet.data._modelnet_counts import OFFICIAL, TEN
+from qecnet.geometry import PointCloud
 
 OFF = b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
 
@@ -157,6 +159,19 @@ def test_hdf5_that_is_damaged_is_one_sentence(hdf5):
         open_dataset(hdf5)
 
 
+def test_a_package_that_is_not_installed_is_named_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    monkeypatch.setitem(sys.modules, "DracoPy", None)
+    (tmp_path / "shape_names.txt").write_text("mug")
+    (tmp_path / "train_files.txt").write_text("a.h5")
+    with pytest.raises(ValueError, match=r"a\.h5: is read with h5py, which is not installed; pip install"):
+        open_dataset(tmp_path)
+    with zipfile.ZipFile(tmp_path / "pack.zip", "w") as archive:
+        archive.writestr("mug/train/a.drc", b"DRACO")
+    with pytest.raises(ValueError, match=r"member mug/train/a\.drc .* DracoPy is not installed; pip install"):
+        open_dataset(tmp_path / "pack.zip").items("train")[0].load()
+
+
 def bad_paths(tmp_path):
     (tmp_path / "empty").mkdir()
     (tmp_path / "text.zip").write_text("not a zip")
@@ -206,7 +221,7 @@ def test_the_packs_are_whole_and_their_points_in_fair_order(packs, name):
         member = "chair/train/chair_0007.drc"
         plain = np.asarray(draco.decode(archive.read(member)).points, np.float32)
     shuffled = np.random.default_rng(zlib.crc32(member.encode())).permutation(plain)
-    assert np.array_equal(points.numpy(), shuffled)
+    assert torch.equal(points, PointCloud(torch.from_numpy(shuffled)).clean().points)
     # A leading tenth has the whole's spread, which a tenth of sorted points has not.
     tenth = len(points) // 10
     assert (points[:tenth].std(0) / points.std(0)).numpy() == pytest.approx(1, abs=0.15)

@@ -104,7 +104,7 @@ def _draco(data: bytes, member: str) -> PointCloud:
     except Exception as error:  # the decoder has an exception of its own for each kind of damage
         raise ValueError(f"cannot be decoded as Draco ({error}); get the file again") from error
     points = np.random.default_rng(zlib.crc32(member.encode())).permutation(points)
-    return PointCloud(torch.from_numpy(points), None, PurePosixPath(member).name)
+    return PointCloud(torch.from_numpy(points), None, PurePosixPath(member).name).clean()
 
 
 def _member(archive: Path, member: str) -> bytes:

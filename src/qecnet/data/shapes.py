@@ -74,4 +74,5 @@ class SeedSource:
 
     @property
     def stamp(self) -> str:
-        return f"{self.kind} {self.seed} {code_hash('qecnet.data', '_resting.py', '_keeping.py', '_solids.py', '_supports.py')}"
+        code = code_hash("qecnet.data", "_resting.py", "_keeping.py", "_solids.py", "_supports.py")
+        return f"{self.kind} {self.seed} {code}"
