@@ -34,9 +34,10 @@ def row(what: str, reference: str, slow: Callable[[], Any], fast: Callable[[], A
     before, after = milliseconds(slow), milliseconds(fast)
     return {
         "what": what,
+        "unit": "ms",
         "reference": reference,
-        "reference ms": before,
-        "ours ms": after,
+        "of it": before,
+        "ours": after,
         "times": before / after,
         "aim": aim,
     }

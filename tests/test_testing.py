@@ -61,6 +61,21 @@ def test_poses_are_compared_up_to_sign(cloud):
     assert_equivariant(mean_of_either_sign, (q,), ("poses",), "pose")
 
 
+def test_a_check_that_checks_nothing_is_refused(cloud):
+    with pytest.raises(ValueError, match="trials is 0"):
+        equivariance_error(centroid, (cloud,), ("points",), "point", trials=0)
+    with pytest.raises(ValueError, match="under names no action"):
+        assert_equivariant(centroid, (cloud,), ("points",), "point", under=())
+    with pytest.raises(ValueError, match="result 0 of the function is float"):
+        assert_invariant(lambda x: float(x.sum()), (cloud,), ("points",))
+
+
+def test_two_elements_are_always_swapped_once(cloud):
+    assert (
+        equivariance_error(lambda x: x.cumsum(-2), (cloud[:, :2],), ("points",), "points", "permutation", trials=1) > 0
+    )
+
+
 @pytest.mark.parametrize(
     ("takes", "gives", "sentence"),
     [

@@ -46,6 +46,8 @@ def equivariance_error(
     Rotations are drawn uniformly from SO(3), and each kind of hard one is among them: the identity, half turns about
     the axes, a tiny turn. A difference that is not a number counts as infinite.
     """
+    if trials < 1:
+        raise ValueError(f"trials is {trials}; a check needs at least 1")
     gives = (gives,) if isinstance(gives, str) else tuple(gives)
     for index, (x, kind) in enumerate(zip(inputs, takes, strict=True)):
         _check_kind(f"input {index}", x, kind)
@@ -76,6 +78,8 @@ def assert_equivariant(
         assert_equivariant(weighted_mean, (q, w), takes=("poses", "scalars"), gives="pose")
     """
     actions: tuple[Action, ...] = (under,) if isinstance(under, str) else tuple(under)
+    if not actions:
+        raise ValueError("under names no action; it must be rotation, permutation or translation")
     if tolerance is None:
         tolerance = max(
             (_TOLERANCE[x.dtype] for x in inputs if x.dtype in _TOLERANCE), default=_TOLERANCE[torch.float32]
@@ -105,7 +109,7 @@ def assert_invariant(
     `assert_equivariant`; the other arguments are as there.
     """
     results = function(*inputs)
-    gives: list[Kind] = ["fixed" for _ in ((results,) if isinstance(results, Tensor) else results)]
+    gives: list[Kind] = ["fixed" for _ in (results if isinstance(results, tuple | list) else (results,))]
     assert_equivariant(function, inputs, takes, gives, under, tolerance=tolerance, trials=trials, seed=seed)
 
 
@@ -121,7 +125,8 @@ def _draw(under: Action, inputs: Sequence[Tensor], takes: Sequence[Kind], trials
         if len(sizes) != 1:
             raise ValueError(f"inputs have set axes of sizes {sorted(sizes)}; a permutation needs exactly one size")
         size = sizes.pop()
-        return [_permutation(torch.randperm(size, generator=generator)) for _ in range(trials)]
+        drawn = [torch.randperm(size, generator=generator) for _ in range(trials)]
+        return [_permutation(order) for order in (torch.arange(size).flip(0), *drawn)]
     if under == "translation":
         return [_translation(torch.randn(3, generator=generator, dtype=torch.float64)) for _ in range(trials)]
     raise ValueError(f"under is {under!r}; it must be rotation, permutation or translation")
@@ -166,10 +171,12 @@ def _difference(found: Tensor, expected: Tensor, kind: Kind) -> float:
 
 
 def _as_tuple(outputs: Any, gives: Sequence[Kind]) -> tuple[Tensor, ...]:
-    results: tuple[Tensor, ...] = (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+    results: tuple[Any, ...] = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
     if len(results) != len(gives):
         raise ValueError(f"the function gave {len(results)} results, but gives names {len(gives)} kinds")
     for index, (x, kind) in enumerate(zip(results, gives, strict=True)):
+        if not isinstance(x, Tensor):
+            raise ValueError(f"result {index} of the function is {type(x).__name__}; it must be a tensor")
         _check_kind(f"result {index}", x, kind)
     return results
 

@@ -151,3 +151,24 @@ def test_turning_the_basis_turns_the_vector(seed, count, exponent):
 def test_wrong_shapes_are_named(shape):
     with pytest.raises(ValueError, match=r"matrix has shape .*; its shape must end in \(4, 4\)"):
         dominant_eigenvector(torch.ones(shape))
+
+
+def test_negative_eigenvalues_near_the_top_cost_no_precision(dtype, generator):
+    """A shift that was added after squaring would cancel here."""
+    matrix, expected = symmetric(torch.tensor([-1.0, -1.05, -1.05, -1.05]).expand(500, 4), generator)
+    error = angular_distance(dominant_eigenvector(matrix.to(dtype)).double(), expected)
+    assert error.max() <= (1e-4 if dtype == torch.float32 else 1e-13)
+
+
+def test_autocast_leaves_it_alone(generator):
+    matrix = symmetric(torch.tensor([1.0, 0.9, 0.5, 0.1]).expand(50, 4), generator)[0].float()
+    with torch.autocast("cpu", torch.bfloat16):
+        vector = dominant_eigenvector(matrix)
+    assert torch.equal(vector, dominant_eigenvector(matrix))
+
+
+def test_gradient_of_a_subnormal_matrix_is_finite(dtype, generator):
+    matrix = symmetric(torch.tensor([1.0, 0.5, 0.2, 0.0]).expand(20, 4), generator)[0]
+    leaf = (matrix * torch.finfo(dtype).tiny / 16).to(dtype).requires_grad_()
+    (dominant_eigenvector(leaf)[:, 1] * 1e-6).sum().backward()
+    assert leaf.grad.isfinite().all()

@@ -125,7 +125,8 @@ def test_close_rotations_average_in_any_shape(shape, count, seed):
     [
         (lambda: weighted_mean(torch.ones(2, 3)), r"q has shape \(2, 3\)"),
         (lambda: weighted_mean(torch.ones(5, 0, 4)), r"q of shape \(5, 0, 4\) is an empty set"),
-        (lambda: weighted_mean(torch.ones(4)), r"q of shape \(4,\) is an empty set"),
+        (lambda: weighted_mean(torch.ones(4)), r"q of shape \(4,\) is no set of quaternions"),
+        (lambda: weighted_mean(torch.eye(4), torch.ones(4).double()), "w has dtype torch.float64 and q torch.float32"),
         (
             lambda: weighted_mean(torch.ones(5, 4), torch.ones(4)),
             r"w of shape \(4,\) does not match q of shape \(5, 4\)",
@@ -137,6 +138,22 @@ def test_close_rotations_average_in_any_shape(shape, count, seed):
 def test_bad_input_is_named(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
+
+
+def test_masked_slots_may_hold_anything_inside_checking():
+    q = torch.eye(4)
+    q[1] = float("nan")
+    with checking():
+        weighted_mean(q, torch.tensor([1.0, 0.0, 0.5, 0.0]))
+    with checking(), pytest.raises(ValueError, match=r"q of shape \(4, 4\) has values that are not finite"):
+        weighted_mean(q, torch.tensor([1.0, 0.1, 0.5, 0.0]))
+
+
+def test_autocast_leaves_it_alone(votes):
+    q, w = votes
+    with torch.autocast("cpu", torch.bfloat16):
+        mean = weighted_mean(q, w)
+    assert torch.equal(mean, weighted_mean(q, w))
 
 
 def test_non_finite_weights_are_named_inside_checking():

@@ -17,7 +17,7 @@ _checking: ContextVar[bool] = ContextVar("qecnet_checking", default=False)
 @contextmanager
 def checking(enabled: bool = True) -> Iterator[None]:
     """Look at values as well as shapes while the block runs: non-finite numbers, quaternions that are not unit,
-    negative weights and matrices that are no rotations then raise a `ValueError`.
+    negative weights and reflections instead of rotations then raise a `ValueError`.
     """
     token = _checking.set(enabled)
     try:
@@ -55,11 +55,16 @@ def check_quaternion(name: str, q: Tensor) -> None:
 
 def check_set(name: str, q: Tensor, weights_name: str, weights: Tensor | None) -> None:
     """`q` is (..., K, 4) with K ≥ 1, and `weights` is None or non-negative of a shape that broadcasts with (..., K)."""
-    check_quaternion(name, q)
-    if q.dim() < 2 or q.shape[-2] == 0:
+    if weights is None or not is_checking():
+        check_quaternion(name, q)
+    if q.dim() < 2:
+        raise ValueError(f"{name} of shape {tuple(q.shape)} is no set of quaternions; its shape must be (..., K, 4)")
+    if q.shape[-2] == 0:
         raise ValueError(f"{name} of shape {tuple(q.shape)} is an empty set; its shape must be (..., K, 4) with K ≥ 1")
     if weights is None:
         return
+    if weights.dtype != q.dtype:
+        raise ValueError(f"{weights_name} has dtype {weights.dtype} and {name} {q.dtype}; they must be of one dtype")
     pairs = zip(reversed(weights.shape), reversed(q.shape[:-1]), strict=False)
     if weights.shape[-1:] != q.shape[-2:-1] or any(a != b and 1 not in (a, b) for a, b in pairs):
         raise ValueError(
@@ -67,6 +72,9 @@ def check_set(name: str, q: Tensor, weights_name: str, weights: Tensor | None) -
             f"there must be one weight for each quaternion"
         )
     check_weights(weights_name, weights)
+    if is_checking():  # what a weight of 0 masks may hold anything
+        identity = torch.eye(4, dtype=q.dtype, device=q.device)[0]
+        check_quaternion(name, torch.where(weights[..., None] == 0, identity, q))
 
 
 def check_weights(name: str, weights: Tensor) -> None:

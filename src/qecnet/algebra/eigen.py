@@ -17,10 +17,11 @@ Packed = tuple[Tensor, ...]
 
 _ROW, _COLUMN = zip(*((i, j) for i in range(4) for j in range(i, 4)), strict=True)
 _DIAGONAL = (0, 4, 7, 9)
-_PACKING = torch.zeros(10, 16)
+_PACKING = torch.zeros(10, 16, device="cpu")
 for _k, (_i, _j) in enumerate(zip(_ROW, _COLUMN, strict=True)):
     _PACKING[_k, 4 * _i + _j] += 0.5
     _PACKING[_k, 4 * _j + _i] += 0.5
+_packings: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
 # After s squarings, and the result applied twice to its own column, λ₂/λ₁ has become its 3·2ˢ-th power.
 _SQUARINGS = {torch.float32: 11, torch.float64: 24}
@@ -29,16 +30,18 @@ _SQUARINGS = {torch.float32: 11, torch.float64: 24}
 def dominant_eigenvector(matrix: Tensor) -> Tensor:
     """Unit eigenvector of the largest eigenvalue. (..., 4, 4) symmetric → (..., 4).
 
-    - Only the symmetric part of `matrix` counts. It need not be positive semi-definite, though moments always are.
+    - Only the symmetric part of `matrix` counts. Moments are positive semi-definite; where a matrix is not, it is
+      shifted until it is, and the gap counts relative to λ₁ − λ₄ instead of λ₁.
     - The sign is a deterministic function of the matrix, and otherwise unspecified.
     - An all-zero matrix gives (1, 0, 0, 0), the identity rotation, and passes no gradient.
-    - Where λ₁ and λ₂ are equal, or closer than about 1e-4 (float32) or 1e-7 (float64) of λ₁, the result is some vector
+    - Where λ₁ and λ₂ are equal, or closer than about 1e-3 (float32) or 1e-7 (float64) of λ₁, the result is some vector
       of the plane that the two eigenvectors span.
     - The gradient is `dq = (λ₁I − M)⁺ dM q`: ties among the other three eigenvalues do not matter, and where λ₁ meets
-      λ₂ it stays finite and bounded (see `_pseudo_solve`). It cannot itself be differentiated.
+      λ₂ it stays finite and bounded (see `_pseudo_solve`). There is no second derivative: do not differentiate twice.
     """
     check_last("matrix", matrix, 4, 4)
-    return _DominantEigenvector.apply(matrix)  # type: ignore[no-untyped-call,no-any-return]
+    with torch.autocast(matrix.device.type, enabled=False):
+        return _DominantEigenvector.apply(matrix)  # type: ignore[no-untyped-call,no-any-return]
 
 
 class _DominantEigenvector(torch.autograd.Function):
@@ -59,7 +62,7 @@ class _DominantEigenvector(torch.autograd.Function):
         q = vector.reshape(-1, 4).T.contiguous().unbind(0)
         g = grad.reshape(-1, 4).T.contiguous().unbind(0)
         y = _pseudo_solve(a, q, g, resolution=2.0 ** -_SQUARINGS[matrix.dtype])
-        inverse = torch.where(scale == 0, 0.0, 1 / scale)
+        inverse = torch.where(scale == 0, 0.0, 1 / scale.clamp_min(torch.finfo(scale.dtype).tiny))
         y = tuple(x * inverse for x in y)
         outer = [y[i] * q[j] if i == j else y[i] * q[j] + y[j] * q[i] for i, j in zip(_ROW, _COLUMN, strict=True)]
         return (torch.stack(outer).T @ _packing(matrix)).view(matrix.shape)
@@ -75,18 +78,21 @@ def _scaled(matrix: Tensor) -> tuple[Packed, Tensor]:
 
 
 def _packing(like: Tensor) -> Tensor:
-    """The (10, 16) matrix that packs a flattened 4×4 matrix."""
-    return _PACKING.to(like)
+    """The (10, 16) matrix that packs a flattened 4×4 matrix; copied to a device once, so that nothing waits for it."""
+    key = like.device, like.dtype
+    if key not in _packings:
+        _packings[key] = _PACKING.to(like)
+    return _packings[key]
 
 
 def _power_limit(a: Packed, squarings: int) -> Packed:
     """Square, normalise, repeat; then read the eigenvector off the column that carries most of it."""
-    first = _square(a)
-    a = _shift_square(a, first, _indefiniteness(a, first))
-    for step in range(1, squarings):
-        if step % 3 == 1:  # three squarings from trace 1 stay above 4⁻⁷: no need to divide more often
+    shift = _indefiniteness(a, _square(a))
+    a = tuple(x + shift if k in _DIAGONAL else x for k, x in enumerate(a))
+    for step in range(squarings):
+        if step % 3 == 0:  # three squarings from trace 1 stay above 4⁻⁷: no need to divide more often
             inverse = 1 / _one_if_zero(_trace(a))
-            a = tuple(x.mul_(inverse) for x in a)
+            a = tuple(x * inverse for x in a)
         a = _square(a)
     rows = _rows(a)
     largest, column = rows[0][0], rows[0]
@@ -149,15 +155,6 @@ def _indefiniteness(a: Packed, squared: Packed) -> Tensor:
     mean = p1 / 4
     bound = mean - torch.sqrt((3 * (p2 / 4 - mean * mean)).clamp_min(0))
     return torch.where(negative, -bound, 0.0).clamp_min(0)
-
-
-def _shift_square(a: Packed, squared: Packed, shift: Tensor) -> Packed:
-    """`(A + shift·I)²` from A and A², whose memory it takes over."""
-    twice, square = 2 * shift, shift * shift
-    return tuple(
-        s.addcmul_(twice, x).add_(square) if k in _DIAGONAL else s.addcmul_(twice, x)
-        for k, (x, s) in enumerate(zip(a, squared, strict=True))
-    )
 
 
 def _pseudo_solve(a: Packed, q: Packed, g: Packed, resolution: float) -> Packed:

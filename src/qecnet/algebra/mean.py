@@ -10,19 +10,20 @@ from .eigen import dominant_eigenvector
 def weighted_mean(q: Tensor, w: Tensor | None = None) -> Tensor:
     """The rotation `argmax_q qᵀ M q` with `M = Σ wᵢ qᵢ qᵢᵀ`. (..., K, 4) WXYZ, (..., K) → (..., 4).
 
-    An element of weight 0 drops out, whatever its quaternion holds, bit for bit; if every weight is 0 the mean is the
-    identity. Equivariant under rotations from the left, and indifferent to order and to the signs of the quaternions
-    (Theorem 1). Without `w`, all count alike.
+    An element of weight 0 drops out, whatever its quaternion holds, bit for bit, and receives no gradient; if every
+    weight is 0 the mean is the identity. Equivariant under rotations from the left, and indifferent to order and to the
+    signs of the quaternions (Theorem 1). Without `w`, all count alike.
     """
     check_set("q", q, "w", w)
     if w is None:
-        return dominant_eigenvector(q.mT @ q)
+        w = torch.ones_like(q[..., 0])
     return dominant_eigenvector(second_moment(drop_weightless(q, w), w))
 
 
 def second_moment(q: Tensor, w: Tensor) -> Tensor:
     """`M = Σ wᵢ qᵢ qᵢᵀ` (Eq. 4). (..., K, 4), (..., K) → (..., 4, 4)."""
-    return (q * w[..., None]).mT @ q
+    with torch.autocast(q.device.type, enabled=False):
+        return (q * w[..., None]).mT @ q
 
 
 def drop_weightless(q: Tensor, w: Tensor) -> Tensor:

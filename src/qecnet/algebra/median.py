@@ -11,8 +11,8 @@ from torch import Tensor
 
 from ._check import check_set
 from .eigen import dominant_eigenvector
-from .mean import drop_weightless, second_moment, weighted_mean
-from .quaternion import angular_distance
+from .mean import drop_weightless, second_moment
+from .quaternion import angle_between
 
 Weighting = Literal["sigmoid", "linear", "lq"]
 
@@ -22,17 +22,18 @@ def weiszfeld_weights(delta: Tensor, weighting: Weighting, exponent: float = 1.0
 
     - `"sigmoid"`: `sigmoid(−δ)`, as Algorithm 1 prints it.
     - `"linear"`: `1 − δ/π`, as the authors' release computes it.
-    - `"lq"`: `d^(exponent − 2)` with 1 ≤ exponent ≤ 2, the weights of Lemma 1 and Algorithm 3. There, `d` is the
-      distance from the unit vector of one rotation to the line that the other spans in R⁴: `d = sin(δ/2)`, which for
-      small angles is δ/2. It is kept above √ε of the dtype, so that an estimate that meets a data point stays finite.
+    - `"lq"`: `d^(exponent − 2)` with 1 ≤ exponent ≤ 2. Lemma 1 prints δ for d; taken is the distance that Algorithm 3
+      measures, from the unit vector of one rotation to the line that the other spans in R⁴: `d = sin(δ/2)`. For small
+      angles that is δ/2, and only with it does no step raise the cost. It is kept above ε^¾ of the dtype (6e-6 in
+      float32), so that an estimate that meets a data point stays finite.
     """
     if weighting == "sigmoid":
         return torch.sigmoid(-delta)
     if weighting == "linear":
-        return 1 - delta / torch.pi
+        return (1 - delta / torch.pi).clamp_min(0)
     if weighting == "lq":
         _check_exponent(exponent)
-        smallest = torch.finfo(delta.dtype).eps ** 0.5
+        smallest = torch.finfo(delta.dtype).eps ** 0.75
         return torch.sin(delta / 2).clamp_min(smallest) ** (exponent - 2)
     raise ValueError(f"weighting is {weighting!r}; it must be one of {', '.join(get_args(Weighting))}")
 
@@ -65,8 +66,8 @@ def lq_median(
 
     `exponent=2` is the mean of Eq. 4, `exponent=1` the geometric median, which outliers hardly move; `d = sin(δ/2)` is
     the distance between the lines that two quaternions span. Starts from the mean and takes `iterations` steps, none of
-    which raises the cost. With `return_costs`, the costs before each step and after the last come too:
-    (iterations + 1, ...).
+    which raises the cost (up to rounding, and to the floor under d in `weiszfeld_weights`). With `return_costs`, the
+    costs before each step and after the last come too: (iterations + 1, ...).
 
     A rotation of weight 0 drops out, whatever it holds. Equivariant from the left, as the mean is.
     """
@@ -77,16 +78,16 @@ def lq_median(
     if weights is None:
         weights = quaternions.new_ones(quaternions.shape[:-1])
     quaternions = drop_weightless(quaternions, weights)
-    median = weighted_mean(quaternions, weights)
+    median = dominant_eigenvector(second_moment(quaternions, weights))
     costs = []
     for _ in range(iterations):
-        delta = angular_distance(median[..., None, :], quaternions)
+        delta = angle_between(median[..., None, :], quaternions)
         costs.append(_cost(delta, weights, exponent))
         reweighted = weights * weiszfeld_weights(delta, "lq", exponent)
         median = dominant_eigenvector(second_moment(quaternions, reweighted))
     if not return_costs:
         return median
-    delta = angular_distance(median[..., None, :], quaternions)
+    delta = angle_between(median[..., None, :], quaternions)
     return median, torch.stack([*costs, _cost(delta, weights, exponent)])
 
 

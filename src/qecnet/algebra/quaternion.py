@@ -33,7 +33,7 @@ def multiply(p: Tensor, q: Tensor) -> Tensor:
 def conjugate(q: Tensor) -> Tensor:
     """The inverse rotation `q̄` of a unit quaternion. (..., 4) → (..., 4), WXYZ."""
     check_quaternion("q", q)
-    return q * q.new_tensor((1.0, -1.0, -1.0, -1.0))
+    return torch.cat((q[..., :1], -q[..., 1:]), dim=-1)
 
 
 def rotate(q: Tensor, x: Tensor) -> Tensor:
@@ -150,5 +150,12 @@ def angular_distance(p: Tensor, q: Tensor) -> Tensor:
     """
     check_quaternion("p", p)
     check_quaternion("q", q)
+    return angle_between(p, q)
+
+
+def angle_between(p: Tensor, q: Tensor) -> Tensor:
+    """`angular_distance` of what is already known to be quaternions."""
     q = torch.where(((p * q).sum(-1, keepdim=True) < 0), -q, q)
-    return 4 * torch.atan2(torch.linalg.vector_norm(p - q, dim=-1), torch.linalg.vector_norm(p + q, dim=-1))
+    delta = 4 * torch.atan2(torch.linalg.vector_norm(p - q, dim=-1), torch.linalg.vector_norm(p + q, dim=-1))
+    # Rounding can take a half turn past π, where 1 − δ/π would be negative; the gradient there is kept as it is.
+    return delta - (delta.detach() - torch.pi).clamp_min(0)

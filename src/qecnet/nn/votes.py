@@ -76,4 +76,4 @@ def _multiply(p: Tensor, q: Tensor, out: Tensor) -> None:
 
 
 def _conjugate(q: Tensor) -> Tensor:
-    return q * q.new_tensor((1.0, -1.0, -1.0, -1.0))[:, None]
+    return torch.cat((q[..., :1, :], -q[..., 1:, :]), dim=-2)
