@@ -125,8 +125,8 @@ def _draw(under: Action, inputs: Sequence[Tensor], takes: Sequence[Kind], trials
         if len(sizes) != 1:
             raise ValueError(f"inputs have set axes of sizes {sorted(sizes)}; a permutation needs exactly one size")
         size = sizes.pop()
-        drawn = [torch.randperm(size, generator=generator) for _ in range(trials)]
-        return [_permutation(order) for order in (torch.arange(size).flip(0), *drawn)]
+        orders = [torch.randperm(size, generator=generator) for _ in range(trials)]
+        return [_permutation(order) for order in (torch.arange(size).flip(0), *orders)]
     if under == "translation":
         return [_translation(torch.randn(3, generator=generator, dtype=torch.float64)) for _ in range(trials)]
     raise ValueError(f"under is {under!r}; it must be rotation, permutation or translation")
