@@ -17,12 +17,12 @@ def table(rng: np.random.Generator) -> Solid:
         a = rng.uniform(0.4, 0.7)
         b = a * (1 if rng.random() < 0.6 else rng.uniform(0.6, 0.8))
         parts = [loft(np.stack([oval(a, b, z) for z in (under, height)]))]
-        kind = rng.choice(["pedestal", "three", "four"])
+        kind, inside = rng.choice(["pedestal", "three", "four"]), 0.66
     else:
         a, b = rng.uniform(0.5, 1.0), rng.uniform(0.35, 0.5)
         corner = rng.uniform(0.005, 0.12)
         parts = [loft(np.stack([rounded(a, b, corner, z) for z in (under, height)]))]
-        kind = rng.choice(["four", "trestle", "panels", "pedestal"], p=[0.55, 0.2, 0.15, 0.1])
+        kind, inside = rng.choice(["four", "trestle", "panels", "pedestal"], p=[0.55, 0.2, 0.15, 0.1]), 0.97
     if kind == "pedestal":
         foot, waist = 0.55 * b, rng.uniform(0.03, 0.09)
         if rng.random() < 0.5:
@@ -35,7 +35,6 @@ def table(rng: np.random.Generator) -> Solid:
             x, y = 0.6 * a * np.cos(angle), 0.6 * b * np.sin(angle)
             parts.append(rod((1.35 * x, 1.35 * y, 0), (x, y, under), 0.018, 0.03))
     elif kind == "four":
-        inside = 0.66 if len(parts[0].vertices) > 60 else 0.97
         x, y = inside * a, inside * b
         parts += four_legs(rng, x, (-y, y), under, round_legs=rng.random() < 0.5)
         if rng.random() < 0.6:

@@ -99,6 +99,16 @@ def tube(path: Array, radii: Sequence[float] | float, sides: int = 12) -> Solid:
     return loft(path[:, None] + np.broadcast_to(radii, len(path))[:, None, None] * around)
 
 
+def bent(path: Array, steps: int = 5) -> Array:
+    """The path with each of its corners rounded."""
+    pieces = [path[:1]]
+    for before, corner, after in zip(path, path[1:], path[2:], strict=False):
+        t = np.linspace(0, 1, steps)[:, None]
+        start, end = corner + 0.3 * (before - corner), corner + 0.3 * (after - corner)
+        pieces.append((1 - t) ** 2 * start + 2 * t * (1 - t) * corner + t**2 * end)
+    return np.concatenate([*pieces, path[-1:]])
+
+
 def lathe(profile: Sequence[tuple[float, float]], sides: int = 24) -> Solid:
     """The profile's (radius, height) turned about the z axis; from outside the profile goes up."""
     return loft(np.stack([oval(r, r, z, sides=sides) for r, z in profile]))

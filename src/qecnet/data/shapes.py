@@ -12,14 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from qecnet.data import _keeping, _resting
+from qecnet.data import _bathroom, _keeping, _resting
 from qecnet.data._code import code_hash
 from qecnet.data._solids import Solid
 from qecnet.data.dataset import Dataset, Item, derived_seed
 from qecnet.geometry.mesh import Mesh
 
 _MAKERS: dict[str, Callable[[np.random.Generator], Solid]] = {
-    "bathtub": _resting.bathtub,
+    "bathtub": _bathroom.bathtub,
     "bed": _resting.bed,
     "chair": _resting.chair,
     "desk": _keeping.desk,
@@ -28,7 +28,7 @@ _MAKERS: dict[str, Callable[[np.random.Generator], Solid]] = {
     "night_stand": _keeping.night_stand,
     "sofa": _resting.sofa,
     "table": _keeping.table,
-    "toilet": _resting.toilet,
+    "toilet": _bathroom.toilet,
 }
 CLASSES = tuple(_MAKERS)
 TEST_SHARE = 0.2
@@ -74,5 +74,5 @@ class SeedSource:
 
     @property
     def stamp(self) -> str:
-        code = code_hash("qecnet.data", "_resting.py", "_keeping.py", "_solids.py", "_supports.py")
+        code = code_hash("qecnet.data", "_bathroom.py", "_keeping.py", "_resting.py", "_solids.py", "_supports.py")
         return f"{self.kind} {self.seed} {code}"
