@@ -117,7 +117,7 @@ def test_resampled_clouds_come_by_the_lists_of_either_dataset(tmp_path):
 @pytest.fixture
 def hdf5(tmp_path):
     """Two files for training in PointNet's way, one for testing in the way of the packs' `unpack.py`."""
-    h5py = pytest.importorskip("h5py", reason="HDF5 needs h5py; pip install 'qecnet[hdf5]'")
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs h5py; pip install 'qecnet[modelnet]'")
     rng = np.random.default_rng(0)
     (tmp_path / "shape_names.txt").write_text("\n".join(TEN) + "\n")
     (tmp_path / "train_files.txt").write_text("data/far/away/ply_data_train0.h5\ndata/far/away/ply_data_train1.h5\n")
@@ -211,7 +211,7 @@ def test_a_path_that_is_wrong_is_one_sentence_that_names_it(tmp_path):
 
 @pytest.mark.parametrize("name", ["modelnet10", "modelnet40"])
 def test_the_packs_are_whole_and_their_points_in_fair_order(packs, name):
-    draco = pytest.importorskip("DracoPy", reason="the packs need DracoPy; pip install 'qecnet[draco]'")
+    draco = pytest.importorskip("DracoPy", reason="the packs need DracoPy; pip install 'qecnet[modelnet]'")
     dataset = open_dataset(packs / f"{name}.zip", name)
     assert dataset.notes == ()
     item = next(i for i in dataset.items("train") if i.name == "chair_0007")

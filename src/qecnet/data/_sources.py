@@ -98,7 +98,7 @@ def _draco(data: bytes, member: str) -> PointCloud:
     try:
         import DracoPy
     except ImportError as error:
-        raise ValueError("is a Draco cloud, and DracoPy is not installed; pip install 'qecnet[draco]'") from error
+        raise ValueError("is a Draco cloud, and DracoPy is not installed; pip install 'qecnet[modelnet]'") from error
     try:
         points = np.asarray(DracoPy.decode(data).points, np.float32)
     except Exception as error:  # the decoder has an exception of its own for each kind of damage
@@ -132,7 +132,7 @@ def open_hdf5(path: Path) -> Any:
     try:
         import h5py
     except ImportError as error:
-        raise ReadError(f"{path}: is read with h5py, which is not installed; pip install 'qecnet[hdf5]'") from error
+        raise ReadError(f"{path}: is read with h5py, which is not installed; pip install 'qecnet[modelnet]'") from error
     try:
         return h5py.File(path, "r")
     except OSError as error:
