@@ -26,8 +26,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+# Half an hour or so on an idle machine; each prints its table and writes it to results/.
 benchmark: $(READY)
 	$(BIN)/python benchmarks/bench_algebra.py
+	$(BIN)/python benchmarks/bench_read.py
+	$(BIN)/python benchmarks/bench_frames.py
+	$(BIN)/python benchmarks/bench_network.py --compiled
+	$(BIN)/python benchmarks/bench_network.py --sweep
 
 # Made anew only when what is installed has changed; a set-up that was cut short leaves no .ready behind.
 $(READY): pyproject.toml constraints.txt

@@ -60,7 +60,7 @@ def main() -> None:
     for panel in panels:
         panel.axvline(3, color="grey", linewidth=1, linestyle=":")
         panel.grid(alpha=0.3)
-    panels[0].legend(fontsize=8)
+    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8)
     figure.suptitle(f"Weiszfeld routing, {SETS} sets of {VOTES} votes (seed {SEED}); the paper takes 3 iterations")
     figure.savefig(RESULTS / "routing_convergence.png", dpi=130)
     with (RESULTS / "routing_convergence.csv").open("w", newline="") as file:
