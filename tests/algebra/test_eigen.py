@@ -29,6 +29,11 @@ def test_agrees_with_eigh_down_to_a_ratio_of_0_998(dtype, generator):
     assert error.max() <= (0.01 if dtype == torch.float32 else 1e-8)
 
 
+def test_saying_that_it_is_semidefinite_changes_nothing_but_the_time(dtype, generator):
+    matrix = symmetric(torch.rand(500, 4, generator=generator), generator)[0].to(dtype)
+    assert torch.equal(dominant_eigenvector(matrix, semidefinite=True), dominant_eigenvector(matrix))
+
+
 def test_agrees_with_eigh_for_indefinite_matrices(dtype, generator):
     matrix = torch.randn(5_000, 4, 4, generator=generator, dtype=dtype)
     matrix = matrix + matrix.mT

@@ -27,11 +27,12 @@ _packings: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 _SQUARINGS = {torch.float32: 11, torch.float64: 24}
 
 
-def dominant_eigenvector(matrix: Tensor) -> Tensor:
+def dominant_eigenvector(matrix: Tensor, *, semidefinite: bool = False) -> Tensor:
     """Unit eigenvector of the largest eigenvalue. (..., 4, 4) symmetric → (..., 4).
 
     - Only the symmetric part of `matrix` counts. Moments are positive semi-definite; where a matrix is not, it is
-      shifted until it is, and the gap counts relative to λ₁ − λ₄ instead of λ₁.
+      shifted until it is, and the gap counts relative to λ₁ − λ₄ instead of λ₁. `semidefinite=True` says that none needs
+      it, which saves the look.
     - The sign is a deterministic function of the matrix, and otherwise unspecified.
     - An all-zero matrix gives (1, 0, 0, 0), the identity rotation, and passes no gradient.
     - Where λ₁ and λ₂ are equal, or closer than about 1e-3 (float32) or 1e-7 (float64) of λ₁, the result is some vector
@@ -41,22 +42,25 @@ def dominant_eigenvector(matrix: Tensor) -> Tensor:
     """
     check_last("matrix", matrix, 4, 4)
     with torch.autocast(matrix.device.type, enabled=False):
-        return _DominantEigenvector.apply(matrix)  # type: ignore[no-untyped-call,no-any-return]
+        return _DominantEigenvector.apply(matrix, semidefinite)  # type: ignore[no-untyped-call,no-any-return]
 
 
 class _DominantEigenvector(torch.autograd.Function):
     @staticmethod
-    def forward(matrix: Tensor) -> Tensor:
+    def forward(matrix: Tensor, semidefinite: bool) -> Tensor:
         a, _ = _scaled(matrix)
+        if not semidefinite:
+            shift = _indefiniteness(a, _square(a))
+            a = tuple(x + shift if k in _DIAGONAL else x for k, x in enumerate(a))
         return torch.stack(_power_limit(a, _SQUARINGS[matrix.dtype]), dim=-1).view(matrix.shape[:-1])
 
     @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs, output)
+    def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: Tensor) -> None:
+        ctx.save_for_backward(inputs[0], output)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         matrix, vector = ctx.saved_tensors
         a, scale = _scaled(matrix)
         q = vector.reshape(-1, 4).T.contiguous().unbind(0)
@@ -65,7 +69,7 @@ class _DominantEigenvector(torch.autograd.Function):
         inverse = torch.where(scale == 0, 0.0, 1 / scale.clamp_min(torch.finfo(scale.dtype).tiny))
         y = tuple(x * inverse for x in y)
         outer = [y[i] * q[j] if i == j else y[i] * q[j] + y[j] * q[i] for i, j in zip(_ROW, _COLUMN, strict=True)]
-        return (torch.stack(outer).T @ _packing(matrix)).view(matrix.shape)
+        return (torch.stack(outer).T @ _packing(matrix)).view(matrix.shape), None
 
 
 def _scaled(matrix: Tensor) -> tuple[Packed, Tensor]:
@@ -87,8 +91,6 @@ def _packing(like: Tensor) -> Tensor:
 
 def _power_limit(a: Packed, squarings: int) -> Packed:
     """Square, normalise, repeat; then read the eigenvector off the column that carries most of it."""
-    shift = _indefiniteness(a, _square(a))
-    a = tuple(x + shift if k in _DIAGONAL else x for k, x in enumerate(a))
     for step in range(squarings):
         if step % 3 == 0:  # three squarings from trace 1 stay above 4⁻⁷: no need to divide more often
             inverse = 1 / _one_if_zero(_trace(a))

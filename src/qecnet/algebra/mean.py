@@ -17,7 +17,7 @@ def weighted_mean(q: Tensor, w: Tensor | None = None) -> Tensor:
     check_set("q", q, "w", w)
     if w is None:
         w = torch.ones_like(q[..., 0])
-    return dominant_eigenvector(second_moment(drop_weightless(q, w), w))
+    return dominant_eigenvector(second_moment(drop_weightless(q, w), w), semidefinite=True)
 
 
 def second_moment(q: Tensor, w: Tensor) -> Tensor:

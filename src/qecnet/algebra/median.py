@@ -78,13 +78,13 @@ def lq_median(
     if weights is None:
         weights = quaternions.new_ones(quaternions.shape[:-1])
     quaternions = drop_weightless(quaternions, weights)
-    median = dominant_eigenvector(second_moment(quaternions, weights))
+    median = dominant_eigenvector(second_moment(quaternions, weights), semidefinite=True)
     costs = []
     for _ in range(iterations):
         delta = angle_between(median[..., None, :], quaternions)
         costs.append(_cost(delta, weights, exponent))
         reweighted = weights * weiszfeld_weights(delta, "lq", exponent)
-        median = dominant_eigenvector(second_moment(quaternions, reweighted))
+        median = dominant_eigenvector(second_moment(quaternions, reweighted), semidefinite=True)
     if not return_costs:
         return median
     delta = angle_between(median[..., None, :], quaternions)

@@ -112,7 +112,7 @@ def _activate(
 def _mean(votes: Tensor, weights: Tensor) -> Tensor:
     """The weighted mean of Eq. 4. (..., M, L, 4), (..., M or 1, L) → (..., M, 4)."""
     moments = _Moments.apply(votes, weights.expand(votes.shape[:-1]))  # type: ignore[no-untyped-call]
-    return dominant_eigenvector(moments)
+    return dominant_eigenvector(moments, semidefinite=True)
 
 
 class _Moments(torch.autograd.Function):
