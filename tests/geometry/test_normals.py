@@ -6,6 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qecnet.algebra import random_quaternion, rotate
 from qecnet.geometry import fit_normals, nearest_neighbours, radius_neighbours
 from qecnet.geometry._planes import smallest_axis
 
@@ -24,9 +25,11 @@ def test_the_closed_form_is_the_solvers_axis(seed, power, narrow):
     values = np.array([thin * narrow, narrow, 1.0])
     scale = 10.0**power
     c = scale * np.einsum("mij,j,mkj->mik", basis, values, basis)
-    axis, defined = smallest_axis(c[:, 0, 0], c[:, 1, 1], c[:, 2, 2], c[:, 0, 1], c[:, 1, 2], c[:, 0, 2])
+    axis, gap_found = smallest_axis(c[:, 0, 0], c[:, 1, 1], c[:, 2, 2], c[:, 0, 1], c[:, 1, 2], c[:, 0, 2])
     gap = values[1] - values[0]
+    defined = gap_found > 0
     assert (defined == (gap > 1e-4)).all()
+    assert np.allclose(gap_found[defined], scale * gap, rtol=1e-9, atol=1e-7 * scale)
     across = np.linalg.norm(np.cross(axis, basis[:, :, 0]), axis=1)
     assert (across[defined] < 1e-12 + 1e-15 / gap**2).all()
 
@@ -34,8 +37,8 @@ def test_the_closed_form_is_the_solvers_axis(seed, power, narrow):
 def test_an_axis_between_equal_values_is_undefined():
     one, none = np.ones(1), np.zeros(1)
     for xx, yy, zz in ((one, one, one), (none, none, one), (none, none, none), (one, one, 2 * one)):
-        axis, defined = smallest_axis(xx, yy, zz, none, none, none)
-        assert not defined.any()
+        axis, gap = smallest_axis(xx, yy, zz, none, none, none)
+        assert (gap == 0).all()
         assert (axis == 0).all()
 
 
@@ -98,12 +101,26 @@ def test_what_has_no_plane_is_invalid(points, dtype):
     assert (normals == 0).all()
 
 
-def test_a_flat_cloud_has_normals_but_no_inside(dtype):
-    flat = torch.rand(200, 3, generator=torch.Generator().manual_seed(0)).to(dtype) * torch.tensor([1, 1, 0])
-    assert not fit_normals(flat, radius=0.3)[1].any()
-    normals, valid = fit_normals(flat, radius=0.3, sign=torch.tensor([0.0, 0, 5]))
+@pytest.mark.parametrize("seed", range(4))
+def test_a_flat_cloud_has_normals_but_no_inside(dtype, seed):
+    generator = torch.Generator().manual_seed(seed)
+    turn = random_quaternion((1,), generator=generator, dtype=torch.float64)
+    flat = rotate(turn, torch.rand(3000, 3, generator=generator) * torch.tensor([1.0, 1, 0], dtype=torch.float64))
+    up = rotate(turn, torch.tensor([[0.0, 0, 1]], dtype=torch.float64))
+    assert not fit_normals(flat.to(dtype), radius=0.1)[1].any()
+    normals, valid = fit_normals(flat.to(dtype), radius=0.1, sign=5 * up[0])
     assert valid.all()
-    assert torch.allclose(normals, torch.tensor([0, 0, 1]).to(dtype))
+    assert (normals - up).norm(dim=-1).max() < (1e-9 if dtype == torch.float64 else 1e-4)
+
+
+def test_far_clusters_keep_the_normals_that_each_has_alone(bumpy):
+    pair = torch.cat([bumpy, bumpy.flip(0) + 1e6])
+    alone, _ = fit_normals(bumpy, radius=0.25)
+    together, valid = fit_normals(pair, radius=0.25)
+    assert valid[:2000].all()
+    # Coordinates of 1e6 hold ten digits.
+    assert torch.linalg.cross(together[:2000], alone).norm(dim=-1).max() < 1e-6
+    assert torch.linalg.cross(together[2000:].flip(0), alone).norm(dim=-1).max() < 1e-6
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import torch
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
 from qecnet.geometry import PointCloud, PrepareConfig, default_radii, local_frames, prepare, prepare_many
 
+FLAT = torch.rand(500, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * torch.tensor([1, 1, 0])
 SMALL = PrepareConfig(points=1500, frames=64, patches=8, neighbours=5)
 
 
@@ -97,8 +98,9 @@ def test_any_scale_and_a_huge_offset(bumpy, scale, offset):
     [
         torch.linspace(0, 1, 30)[:, None] * torch.ones(1, 3),
         torch.rand(50, 3, generator=seeded(0)) * torch.eye(3)[:2].sum(0),
+        rotate(random_quaternion((1,), generator=seeded(1), dtype=torch.float64), FLAT),
     ],
-    ids=["a line", "a plane"],
+    ids=["a line", "a plane", "a plane turned"],
 )
 def test_clouds_without_frames_come_out_masked(points):
     prepared = prepare(PointCloud(points))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
-from qecnet.geometry._planes import moment_sums, planes_of_sums, planes_within
+from qecnet.geometry._planes import planes_of_offsets, planes_within
 from qecnet.geometry._support import LEVEL, Array, Centred
 from qecnet.geometry.neighbours import pairs_within
 from qecnet.geometry.normals import SIGN, Sign, signed
@@ -37,25 +37,25 @@ def _z_axes(cloud: Centred, queries: Array, radii: Radii, sign: Sign, dtype: tor
     With fewer than six points to fit, the place's own normal stands in, as in PCL.
     """
     rows, near, _ = pairs_within(cloud.tree, queries, radii.z_axis)
-    sums = moment_sums(rows, cloud.points[near] - queries[rows], len(queries))
-    axes, valid = planes_of_sums(sums)
+    offsets = cloud.points[near] - queries[rows]
+    (axes, valid, _), count = planes_of_offsets(rows, offsets, len(queries), cloud.rounding)
 
     used, place = np.unique(near, return_inverse=True)
     # A normal without a side is zero, and so drops out of the mean.
     normals, _ = _normals(cloud, cloud.points[used], radii, sign, dtype)
     agreement = (normals[place] * axes[rows]).sum(1)
-    side = np.bincount(rows, agreement, len(queries)) / np.maximum(sums[0], 1)
+    side = np.bincount(rows, agreement, len(queries)) / np.maximum(count, 1)
     valid &= np.abs(side) > SIGN
     axes = np.where(side < 0, -1, 1)[:, None] * axes
 
-    few = np.flatnonzero(sums[0] < _FEWEST)
+    few = np.flatnonzero(count < _FEWEST)
     if len(few):
         axes[few], valid[few] = _normals(cloud, queries[few], radii, sign, dtype)
     return axes, valid
 
 
 def _normals(cloud: Centred, queries: Array, radii: Radii, sign: Sign, dtype: torch.dtype) -> tuple[Array, Array]:
-    return signed(*planes_within(cloud, queries, radii.normals, dtype), queries, cloud, sign)
+    return signed(planes_within(cloud, queries, radii.normals, dtype), queries, cloud, sign)
 
 
 def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[Array, Array, Array]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,14 +20,25 @@ GAP = 1e-4
 FEWEST = 3
 """A plane needs three points."""
 
+_LOST = 8  # roundings of a sum's size: measured to bound what sums over a few hundred points lose
 _FAR = 1e6
 # Measured: with these, products stay in cache and few candidates are far from all queries of their group.
-_GROUP = 96  # queries in a block
+_GROUP = 96  # queries in a block, at most
+_WIDEST = 4  # radii that a block may measure from side to side: sums about its middle lose little to cancellation
 _GROUPS = 8  # blocks whose candidates are looked up together; few enough that threads share the work evenly
 
 
-def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dtype) -> tuple[Array, Array]:
-    """Unsigned normals (M, 3) and valid (M,) of plane fits to the cloud's points within `radius` of centred queries.
+class Planes(NamedTuple):
+    """Unsigned normals (M, 3), zero where there is no plane; valid (M,); and tilt (M,), the angle that rounding may
+    turn a normal by: large where the neighbours are nearly on a line."""
+
+    normals: Array
+    valid: Array
+    tilt: Array
+
+
+def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dtype) -> Planes:
+    """Plane fits to the cloud's points within `radius` of centred queries.
 
     Queries go in compact groups (runs of kd-tree leaves) with all leaves that come near the group: a dense product
     over such a block is faster than a walk of the tree for each query. Works in `dtype`, on torch's number of threads.
@@ -43,9 +56,10 @@ def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dt
         for first in starts:
             rows = order[first : first + _GROUP * _GROUPS]
             here = queries[rows].T.astype(kind)
-            near = _near(here, low, high, radius)
-            for group, begin in enumerate(range(0, len(rows), _GROUP)):
-                part = slice(begin, begin + _GROUP)
+            begins, least, most = _blocks(here, _WIDEST * radius)
+            near = _near(least, most, low, high, radius)
+            for group, (begin, end) in enumerate(pairwise([*begins, len(rows)])):
+                part = slice(begin, end)
                 there = cells.compress(near[group], axis=1).reshape(3, -1)
                 sums[rows[part]] = _sums_within(here[:, part], there, radius, work)
 
@@ -54,14 +68,26 @@ def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dt
     # Products this small gain nothing from BLAS's own threads, which wait for each other where cores are shared.
     with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
         deque(pool.map(fill, [starts[i::threads] for i in range(threads)]), maxlen=0)
-    return planes_of_sums(sums.T, kind)
+    # One bound for all places: what each has lost depends on its block, and so on how the cloud is turned.
+    lost = _LOST * np.finfo(kind).eps * (_WIDEST * radius) ** 2
+    return planes_of_sums(sums.T, lost, cloud.rounding)
 
 
-def _near(here: Array, low: Array, high: Array, radius: float) -> Array:
-    """(G, C) whether the box of each group of queries (3, Q) comes within `radius` of the box of each cell (3, C)."""
+def _blocks(here: Array, widest: float) -> tuple[Array, Array, Array]:
+    """Where runs (B,) of queries (3, Q) begin that measure no more than `widest`, and their least and most (3, B)."""
     begins = np.arange(0, here.shape[1], _GROUP)
-    least, most = np.minimum.reduceat(here, begins, axis=1), np.maximum.reduceat(here, begins, axis=1)
-    squares = np.zeros((len(begins), low.shape[1]), here.dtype)
+    while True:
+        least, most = np.minimum.reduceat(here, begins, axis=1), np.maximum.reduceat(here, begins, axis=1)
+        ends = np.append(begins[1:], here.shape[1])
+        wide = ((most - least).max(0) > widest) & (ends > begins + 1)
+        if not wide.any():
+            return begins, least, most
+        begins = np.sort(np.append(begins, (begins + ends)[wide] // 2))
+
+
+def _near(least: Array, most: Array, low: Array, high: Array, radius: float) -> Array:
+    """(B, C) whether the box of each block of queries (3, B) comes within `radius` of the box of each cell (3, C)."""
+    squares = np.zeros((least.shape[1], low.shape[1]), low.dtype)
     for axis in range(3):
         gap = np.maximum(low[axis] - most[axis][:, None], least[axis][:, None] - high[axis])
         np.maximum(gap, 0, out=gap)
@@ -118,18 +144,26 @@ def _sums_within(here: Array, there: Array, radius: float, work: _Workspace) -> 
     return np.asarray(distances @ terms[1:].T)
 
 
-def planes_of_sums(sums: Array, kind: type[np.floating] = np.float64) -> tuple[Array, Array]:
+def planes_of_sums(sums: Array, lost: Array | float, rounding: float) -> Planes:
     """Plane fits from (10, M) sums of 1, x, y, z, xx, yy, zz, xy, yz, xz over each place's neighbours.
 
-    A spread that is no more than what sums in `kind` lose to cancellation, as that of one point repeated, is no plane.
+    A spread that is no more than what the sums have lost to cancellation, as that of one point repeated, is no plane.
+    `rounding` is how far the coordinates themselves may be off.
     """
     count = np.maximum(sums[0], 1)
     x, y, z = sums[1:4] / count
     xx, yy, zz, xy, yz, xz = sums[4:] / count
-    lost = 8 * np.finfo(kind).eps * (xx + yy + zz)
-    axes, defined = smallest_axis(xx - x * x, yy - y * y, zz - z * z, xy - x * y, yz - y * z, xz - x * z, lost)
-    valid = defined & (sums[0] >= FEWEST)
-    return np.where(valid[:, None], axes, 0), valid
+    axes, gap = smallest_axis(xx - x * x, yy - y * y, zz - z * z, xy - x * y, yz - y * z, xz - x * z, lost)
+    valid = (gap > 0) & (sums[0] >= FEWEST)
+    gap = np.where(valid, gap, 1)
+    return Planes(np.where(valid[:, None], axes, 0), valid, lost / gap + rounding / np.sqrt(gap))
+
+
+def planes_of_offsets(rows: Array, offsets: Array, count: int, rounding: float) -> tuple[Planes, Array]:
+    """Plane fits of (P, 3) offsets from `count` places, each belonging to a row; and how many (count,) each has."""
+    sums = moment_sums(rows, offsets, count)
+    lost = _LOST * np.finfo(np.float64).eps * sums[4:7].sum(0) / np.maximum(sums[0], 1)
+    return planes_of_sums(sums, lost, rounding), sums[0]
 
 
 def moment_sums(rows: Array, offsets: Array, count: int) -> Array:
@@ -142,13 +176,14 @@ def moment_sums(rows: Array, offsets: Array, count: int) -> Array:
 def smallest_axis(
     xx: Array, yy: Array, zz: Array, xy: Array, yz: Array, xz: Array, noise: Array | float = 0.0
 ) -> tuple[Array, Array]:
-    """Unit eigenvector (M, 3) of the smallest eigenvalue of symmetric 3×3 matrices, and whether it is well defined:
-    apart from the next by more than `noise` and a share of the largest.
+    """Unit eigenvector (M, 3) of the smallest eigenvalue of symmetric 3×3 matrices, and the gap (M,) to the next.
+
+    It is well defined where that gap is more than `noise` and a share of the largest; elsewhere both are zero.
 
     Closed form (the trigonometric roots of the characteristic polynomial, then the largest cross product of two rows
     of C − λI): ten times faster than a batched solver for thousands of matrices. An axis is off
     by about ε / gap² for a gap to the next eigenvalue relative to the largest: 1e-8 at the narrowest gap that counts
-    as defined. What is not defined is zero.
+    as defined.
     """
     mean = (xx + yy + zz) / 3
     a, b, c = xx - mean, yy - mean, zz - mean
@@ -173,4 +208,4 @@ def smallest_axis(
     length = lengths[best, column]
     defined = (middle - smallest > np.maximum(GAP * largest, noise)) & (length > 0)
     axis = crosses[best, :, column] / np.where(length > 0, length, 1)[:, None]
-    return np.where(defined[:, None], axis, 0), defined
+    return np.where(defined[:, None], axis, 0), np.where(defined, middle - smallest, 0)

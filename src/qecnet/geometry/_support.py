@@ -27,11 +27,13 @@ class Centred:
     Attributes:
         points: (N, 3) float64.
         centre, radius: what was taken off and divided by; radius 1 where all points are equal.
+        rounding: how far a point may be off, from the precision that its coordinates came in.
     """
 
     points: Array
     centre: Array
     radius: float
+    rounding: float
 
     def of(self, positions: Tensor) -> Array:
         """Brings (M, 3) positions given in the cloud's own coordinates along."""
@@ -56,10 +58,11 @@ def centred(points: Tensor) -> Centred:
     largest = float(np.abs(array).max())
     # Equal points differ from their own mean by rounding only.
     if largest <= 1e-15 * float(np.abs(centre).max()):
-        return Centred(np.zeros_like(array), centre, 1.0)
+        return Centred(np.zeros_like(array), centre, 1.0, 0.0)
     # Dividing first keeps the squares of very small and very large coordinates representable.
     radius = largest * float(np.sqrt(np.square(array / largest).sum(1).max()))
-    return Centred(array / radius, centre, radius)
+    rounding = torch.finfo(points.dtype).eps * (largest + float(np.abs(centre).max())) / radius
+    return Centred(array / radius, centre, radius, rounding)
 
 
 def to_array(tensor: Tensor) -> Array:

@@ -123,10 +123,10 @@ def _centred_axes(
 ) -> tuple[Array, Array, Array]:
     """x (M, 3), z (M, 3), valid (M,): z the signed normal, x towards the centroid in the tangent plane."""
     fits = planes_within(cloud, queries, radius, dtype)
-    z, valid = signed(*fits, queries, cloud, sign)
+    z, valid = signed(fits, queries, cloud, sign)
     x = (queries * z).sum(1, keepdims=True) * z - queries
     length = np.sqrt(np.square(x).sum(1, keepdims=True))
-    clear = length[:, 0] > 10 * SIGN
+    clear = length[:, 0] > 10 * np.maximum(SIGN, fits.tilt)
     return x / np.where(length > 0, length, 1), z, valid & clear
 
 

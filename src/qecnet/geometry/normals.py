@@ -6,12 +6,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from qecnet.geometry._planes import FEWEST, moment_sums, planes_of_sums, planes_within
+from qecnet.geometry._planes import FEWEST, Planes, planes_of_offsets, planes_within
 from qecnet.geometry._support import Array, Centred, centred, check_cloud, places, to_array
 from qecnet.geometry.neighbours import check_radius
 
 SIGN = 1e-5
-"""A direction whose product with its reference is below this (cloud of radius 1) has no sign."""
+"""A direction whose product with its reference is below this, or below what rounding makes of zero (cloud of radius
+1), has no sign."""
 
 Sign = str | Tensor
 
@@ -48,18 +49,20 @@ def fit_normals(
     else:
         assert neighbours is not None
         fits = _planes_of_nearest(cloud, queries, neighbours)
-    normals, valid = signed(*fits, queries, cloud, sign)
+    normals, valid = signed(fits, queries, cloud, sign)
     return torch.from_numpy(normals).to(points), torch.from_numpy(valid).to(points.device)
 
 
-def signed(normals: Array, valid: Array, queries: Array, cloud: Centred, sign: Sign) -> tuple[Array, Array]:
-    """Gives (M, 3) unsigned normals at centred `queries` the side that `fit_normals`' rule asks for."""
-    side = (normals * _reference(queries, cloud, sign)).sum(1)
-    valid = valid & (np.abs(side) > SIGN)
-    return np.where(valid, np.sign(side), 0)[:, None] * normals, valid
+def signed(planes: Planes, queries: Array, cloud: Centred, sign: Sign) -> tuple[Array, Array]:
+    """Gives the normals at centred `queries` the side that `fit_normals`' rule asks for: normals (M, 3), valid (M,)."""
+    reference = _reference(queries, cloud, sign)
+    side = (planes.normals * reference).sum(1)
+    doubt = planes.tilt * np.sqrt(np.square(reference).sum(1))
+    valid = planes.valid & (np.abs(side) > np.maximum(SIGN, doubt))
+    return np.where(valid, np.sign(side), 0)[:, None] * planes.normals, valid
 
 
-def _planes_of_nearest(cloud: Centred, queries: Array, count: int) -> tuple[Array, Array]:
+def _planes_of_nearest(cloud: Centred, queries: Array, count: int) -> Planes:
     """`planes_within` for the `count` nearest neighbours instead."""
     if not FEWEST <= count <= len(cloud.points):
         raise ValueError(
@@ -67,7 +70,8 @@ def _planes_of_nearest(cloud: Centred, queries: Array, count: int) -> tuple[Arra
         )
     _, near = cloud.tree.query(queries, k=np.arange(1, count + 1))
     offsets = (cloud.points[near] - queries[:, None]).reshape(-1, 3)
-    return planes_of_sums(moment_sums(np.repeat(np.arange(len(queries)), count), offsets, len(queries)))
+    rows = np.repeat(np.arange(len(queries)), count)
+    return planes_of_offsets(rows, offsets, len(queries), cloud.rounding)[0]
 
 
 def _reference(queries: Array, cloud: Centred, sign: Sign) -> Array:
