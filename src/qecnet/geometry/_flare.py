@@ -62,7 +62,8 @@ def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[A
     """x (M, 3), height (M,) and valid (M,): towards the ring's highest point above the tangent plane.
 
     Of points equally high, as on any flat face, the one nearest the cloud's centre is taken: a rule that a rotation
-    does not change and that another sample of the same face follows too.
+    does not change and that another sample of the same face follows too. Of mirror images, as a symmetric shape has
+    them, the one to the left of the way to the centre is taken, seen with z up. Where even that leaves several, there is no x.
     """
     rows, near, distances = pairs_within(surface, queries, radii.tangent)
     valid = np.bincount(rows, minlength=len(queries)) >= _FEWEST
@@ -72,14 +73,26 @@ def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[A
     heights = (offsets * z[rows]).sum(1)
     highest = np.full(len(queries), -np.inf)
     np.maximum.at(highest, rows, heights)
-    level = np.flatnonzero(heights >= highest[rows] - LEVEL * radii.tangent)
-    from_centre = np.square(surface.data[near[level]]).sum(1)
-    level = level[np.lexsort((near[level], from_centre, rows[level]))]
-    found, first = np.unique(rows[level], return_index=True)
-    best = level[first]
+    level = LEVEL * radii.tangent
+    kept = np.flatnonzero(heights >= highest[rows] - level)
+    from_centre = np.sqrt(np.square(surface.data[near[kept]]).sum(1))
+    kept = kept[_least(rows[kept], from_centre, level, len(queries))]
+    to_the_right = (offsets[kept] * np.cross(z, queries)[rows[kept]]).sum(1)
+    kept = kept[_least(rows[kept], to_the_right, level, len(queries))]
+    found, first, of = np.unique(rows[kept], return_index=True, return_inverse=True)
+    best = kept[first]
 
     height, x, seen = np.zeros(len(queries)), np.zeros_like(queries), np.zeros(len(queries), bool)
     height[found], x[found] = heights[best], offsets[best] - heights[best, None] * z[found]
     length = np.sqrt(np.square(x).sum(1))
-    seen[found] = length[found] > LEVEL * radii.tangent
+    seen[found] = length[found] > level
+    rival = np.abs(offsets[kept] - offsets[best[of]]).max(1) > 4 * level
+    seen[rows[kept[rival]]] = False
     return x / np.where(seen, length, 1)[:, None], height, valid & seen
+
+
+def _least(rows: Array, values: Array, level: float, count: int) -> Array:
+    """(P,) whether each value is, but for rounding, the least of its row."""
+    least = np.full(count, np.inf)
+    np.minimum.at(least, rows, values)
+    return np.asarray(values <= least[rows] + level)
