@@ -69,7 +69,7 @@ class TrainingBatches:
     def __init__(self, cache: FrameCache, shapes: Tensor, settings: Settings) -> None:
         if len(shapes) < settings.batch_size:
             raise ValueError(
-                f"batch_size is {settings.batch_size}, and only {len(shapes)} shapes are there to train on; set a smaller one"
+                f"batch_size is {settings.batch_size}, with {len(shapes)} shapes to train on; set a smaller one"
             )
         self.cache, self.shapes, self.settings = cache, shapes, settings
         self.steps = len(shapes) // settings.batch_size
@@ -127,7 +127,8 @@ def prefetched(items: Iterable[T], depth: int = 4) -> Generator[T]:
     def put(result: tuple[T, ...] | BaseException) -> None:
         while not closed.is_set():
             try:
-                return ready.put(result, timeout=0.1)
+                ready.put(result, timeout=0.1)
+                return
             except queue.Full:
                 continue
 

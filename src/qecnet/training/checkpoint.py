@@ -55,13 +55,12 @@ def save(path: Path, state: State, origin: dict[str, Any]) -> None:
     for number, moments in state.optimizer.state_dict()["state"].items():
         tensors |= {f"optimizer/{number}/{name}": tensor for name, tensor in moments.items()}
     rest = {"origin": origin, "epoch": state.epoch, "step": state.step, "totals": state.totals, "rows": state.rows}
-    write_tensors(path, tensors, {"state": rest})
+    write_tensors(path, tensors, rest)
 
 
 def load(path: Path, state: State, origin: dict[str, Any]) -> None:
     """Puts a checkpoint into a new `state`, or refuses with a sentence one of another origin."""
-    tensors, rest = read_tensors(path)
-    found = rest["state"]
+    tensors, found = read_tensors(path)
     for name, value in found["origin"].items():
         if origin[name] != value:
             raise ValueError(f"{path}: was trained on other {name} ({value}) than are given now ({origin[name]})")
@@ -78,10 +77,9 @@ def load(path: Path, state: State, origin: dict[str, Any]) -> None:
 
 
 def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """A safetensors file, put in place whole, with `about` as JSON in its header."""
-    metadata = {name: json.dumps(value) for name, value in about.items()}
+    """A safetensors file, put in place whole, with `about` as JSON in its header, under `qecnet`."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_whole(path, safetensors.torch.save(contiguous, metadata))
+    write_whole(path, safetensors.torch.save(contiguous, {"qecnet": json.dumps(about)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -89,9 +87,9 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         with safetensors.safe_open(path, "pt") as file:
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, {name: json.loads(text) for name, text in (file.metadata() or {}).items()}
-    except (safetensors.SafetensorError, ValueError) as error:
-        raise ValueError(f"{path}: is damaged or no checkpoint ({error}); give another --out and begin anew") from error
+            return tensors, json.loads((file.metadata() or {})["qecnet"])
+    except (safetensors.SafetensorError, KeyError, ValueError) as error:
+        raise ValueError(f"{path}: is damaged, or was not written by qecnet ({error})") from error
 
 
 def write_whole(path: Path, data: bytes) -> None:

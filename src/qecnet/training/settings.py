@@ -147,7 +147,7 @@ def checked(name: str, value: Any) -> Any:
         raise ValueError(f"{name} is {value!r}; it must be two numbers, as in {name}=[0.1, 0.1]")
     if kind is float and _is_number(value):
         return float(value)
-    if type(value) is not kind:
+    if kind is float or type(value) is not kind:
         words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
         raise ValueError(f"{name} is {value!r}; it must be {words[kind]}")
     return value

@@ -1,0 +1,141 @@
+"""Batches: each shape once an epoch, the same from wherever one begins, whole or in pieces."""
+
+import time
+from dataclasses import fields
+
+import pytest
+import torch
+
+from qecnet.algebra import conjugate, multiply, rotate
+from qecnet.geometry import farthest_points, patches
+from qecnet.training.batches import Batch, TrainingBatches, prefetched, validation_batches
+from qecnet.training.pooling import pool
+from qecnet.training.validate import held_out
+
+WHOLE = slice(None)
+
+
+def same(a: Batch, b: Batch) -> bool:
+    return all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Batch))
+
+
+@pytest.fixture
+def batches(cache, tiny):
+    return lambda **changes: TrainingBatches(cache, torch.arange(len(cache)), tiny(**changes))
+
+
+def test_pooling_is_that_of_each_cloud_on_its_own():
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(5, 40, 3, generator=generator)
+    valid = torch.rand(5, 40, generator=generator) < torch.tensor([1.0, 0.7, 0.2, 0.05, 0.0])[:, None]
+    usable = [v.nonzero()[:, 0] for v in valid]
+    starts = torch.stack(
+        [u[farthest_points(p[u], 1)[0]] if len(u) else torch.tensor(0) for p, u in zip(points, usable, strict=True)]
+    )
+    found = pool(points, valid, starts, count=10, size=4)
+    for cloud in range(5):
+        for ours, plain in zip(found, patches(points[cloud], valid[cloud], 10, 4), strict=True):
+            assert torch.equal(ours[cloud], plain)
+
+
+def test_an_epoch_shows_each_shape_once_in_an_order_of_its_own(batches, cache):
+    made = batches(epochs=2)
+    assert made.steps == len(cache) // 7
+    labels = [batch.labels for batch in made.after(0, 0, WHOLE)]
+    first, second = torch.cat(labels[: made.steps]), torch.cat(labels[made.steps :])
+    assert len(first) == len(second) == 7 * made.steps
+    assert not torch.equal(first, second)
+    assert first.bincount(minlength=10).max() <= cache.labels.bincount().max()
+
+
+def test_each_epoch_takes_the_next_subsampling_of_a_shape(batches, cache):
+    made = batches(batch_size=50, epochs=3)
+    by_label = [batch.points[batch.labels.argsort(stable=True)] for batch in made.after(0, 0, WHOLE)]
+    seen = {tuple(cloud.flatten().tolist()) for points in by_label for cloud in points}
+    assert len(seen) == 50 * cache.subsamplings
+
+
+def test_from_the_middle_on_they_are_the_same(batches):
+    every = list(batches().after(0, 0, WHOLE))
+    rest = list(batches().after(1, 3, WHOLE))
+    assert len(rest) == len(every) - batches().steps - 3
+    assert all(same(a, b) for a, b in zip(every[-len(rest) :], rest, strict=True))
+
+
+@pytest.mark.parametrize("siamese", [0.0, 0.1])
+def test_pieces_make_up_the_whole(batches, siamese):
+    made = batches(siamese=siamese, epochs=1)
+    for whole, left, right in zip(*(made.after(0, 0, s) for s in (WHOLE, slice(0, 4), slice(4, 7))), strict=True):
+        views = [torch.cat(part) for part in zip(left.points.split(4), right.points.split(3), strict=True)]
+        assert torch.equal(torch.cat(views), whole.points)
+        assert torch.equal(torch.cat([left.labels, right.labels]), whole.labels)
+        assert torch.equal(torch.cat([left.neighbours[:4], right.neighbours[:3]]), whole.neighbours[:7])
+
+
+def test_pairs_are_two_subsamplings_of_one_shape(batches, cache):
+    batch = next(batches(siamese=0.1).after(0, 0, WHOLE))
+    assert len(batch.points) == 2 * len(batch.labels)
+    every = cache.prepared(torch.arange(len(cache))[:, None], torch.arange(cache.subsamplings)).points
+    at = [(every == cloud).all(-1).all(-1).nonzero()[0].tolist() for cloud in batch.points]
+    for (shape, first), (other, second) in zip(at[:7], at[7:], strict=True):
+        assert shape == other
+        assert first != second
+
+
+def test_the_seed_decides(batches):
+    one, again, other = (next(batches(seed=seed).after(0, 0, WHOLE)) for seed in (1, 1, 2))
+    assert same(one, again)
+    assert not same(one, other)
+
+
+def test_a_batch_larger_than_what_there_is_is_refused(batches):
+    with pytest.raises(ValueError, match="batch_size is 51, with 50 shapes to train on; set a smaller one"):
+        batches(batch_size=51)
+
+
+def test_validation_turns_frames_with_their_points(cache):
+    shapes = torch.arange(0, 50, 5)
+    straight, turned = (next(validation_batches(cache, shapes, 16, turned=t)) for t in (False, True))
+    q = multiply(turned.poses, conjugate(straight.poses))[:, :1]
+    torch.testing.assert_close(rotate(q, straight.points), turned.points, atol=1e-5, rtol=0)
+    assert len({tuple(r) for r in q[:, 0].tolist()}) == len(shapes)
+    smaller = next(validation_batches(cache, shapes[3:4], 16, turned=True))
+    assert torch.equal(smaller.points[0], turned.points[3])
+
+
+def test_what_is_held_out_is_a_part_of_each_class(cache):
+    kept, held = held_out(cache.labels, 0.2)
+    assert sorted(kept.tolist() + held.tolist()) == list(range(50))
+    assert cache.labels[held].bincount().tolist() == [1] * 10
+    assert len(held_out(cache.labels, 0)[1]) == 0
+
+
+def test_prefetching_changes_nothing_but_when():
+    assert list(prefetched(iter(range(20)), depth=3)) == list(range(20))
+
+
+def test_an_error_in_the_background_is_raised():
+    def items():
+        yield 1
+        raise OSError("the disk is gone")
+
+    ready = prefetched(items())
+    assert next(ready) == 1
+    with pytest.raises(OSError, match="the disk is gone"):
+        next(ready)
+
+
+def test_closing_ends_the_thread():
+    made = []
+
+    def items():
+        while True:
+            made.append(1)
+            yield 1
+
+    ready = prefetched(items(), depth=2)
+    next(ready)
+    ready.close()
+    count = len(made)
+    time.sleep(0.05)
+    assert len(made) == count

@@ -1,0 +1,85 @@
+"""Checkpoints: whole at every moment, exact, and no code inside."""
+
+import resource
+from dataclasses import fields
+
+import pytest
+import torch
+
+from qecnet.training.checkpoint import State, load, read_tensors, save, write_whole
+from qecnet.training.step import new_state
+
+CPU = torch.device("cpu")
+ORIGIN = {"classes": ["a", "b"], "frames": 7}
+
+
+@pytest.fixture
+def trained(tiny):
+    """A state after some steps of Adam on any gradients, with an average."""
+    state = new_state(tiny(ema=0.9), 2, CPU)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(3):
+        for parameter in state.network.parameters():
+            parameter.grad = torch.randn(parameter.shape, generator=generator)
+        state.optimizer.step()
+    state.epoch, state.step, state.totals, state.rows = 2, 5, {"total": 0.1}, [{"epoch": 1, "loss": 1 / 3}]
+    return state
+
+
+def test_everything_comes_back_bit_for_bit(trained, tiny, tmp_path):
+    save(tmp_path / "c", trained, ORIGIN)
+    again = new_state(tiny(ema=0.9, seed=1), 2, CPU)
+    load(tmp_path / "c", again, ORIGIN)
+    for part in ("network", "average"):
+        before, after = (getattr(state, part).state_dict() for state in (trained, again))
+        assert all(torch.equal(before[name], after[name]) for name in before)
+    before, after = (state.optimizer.state_dict()["state"] for state in (trained, again))
+    assert all(torch.equal(before[n][m], after[n][m]) for n in before for m in before[n])
+    assert before.keys() == after.keys()
+    for field in fields(State)[3:]:
+        assert getattr(again, field.name) == getattr(trained, field.name)
+
+
+def test_a_full_disk_leaves_the_last_one(trained, tmp_path):
+    path = tmp_path / "c"
+    save(path, trained, ORIGIN)
+    before = path.read_bytes()
+    trained.step += 1
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))
+    try:
+        with pytest.raises(OSError, match=r"cannot be written .* what was saved before is whole"):
+            save(path, trained, ORIGIN)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == ["c"]
+
+
+def test_what_a_killed_writer_left_aside_is_in_nobodys_way(trained, tmp_path):
+    path = tmp_path / "c"
+    (tmp_path / ".c.part").write_bytes(b"half")
+    save(path, trained, ORIGIN)
+    assert read_tensors(path)[1]["step"] == 5
+    assert [file.name for file in tmp_path.iterdir()] == ["c"]
+
+
+def test_a_folder_that_is_gone_is_one_sentence(tmp_path):
+    with pytest.raises(OSError, match=r"absent/c: cannot be written \(no such file or directory\)"):
+        write_whole(tmp_path / "absent" / "c", b"")
+
+
+@pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"\x80\x04" + b, lambda b: b""])
+def test_what_is_damaged_is_refused(trained, tiny, tmp_path, damage):
+    path = tmp_path / "c"
+    save(path, trained, ORIGIN)
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(ValueError, match="c: is damaged, or was not written by qecnet"):
+        load(path, new_state(tiny(), 2, CPU), ORIGIN)
+
+
+@pytest.mark.parametrize(("name", "value"), [("classes", ["a", "c"]), ("frames", 8)])
+def test_other_data_than_it_was_trained_on_is_refused(trained, tiny, tmp_path, name, value):
+    save(tmp_path / "c", trained, ORIGIN)
+    with pytest.raises(ValueError, match=f"was trained on other {name} "):
+        load(tmp_path / "c", new_state(tiny(), 2, CPU), ORIGIN | {name: value})

@@ -1,0 +1,145 @@
+"""Whole runs in this process: what they write, that they repeat themselves, and what they never read."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from qecnet.cli.main import app
+from qecnet.data.shapes import shapes
+from qecnet.nn import QECNet
+from qecnet.training import command, read_tensors
+from qecnet.training.batches import TrainingBatches
+from qecnet.training.distributed import Processes
+from qecnet.training.step import new_state, train_step
+
+ALONE = Processes(0, 1, torch.device("cpu"))
+
+
+@pytest.fixture
+def run(options, tmp_path):
+    """Trains a tiny run into a folder of that name. → the folder"""
+
+    def go(name, *more, **changes):
+        result = CliRunner().invoke(app, ["train", *options(tmp_path / name, **changes), *more])
+        assert result.exit_code == 0, result.output
+        return tmp_path / name
+
+    return go
+
+
+def weights(folder):
+    return (folder / "weights.safetensors").read_bytes()
+
+
+def log(folder):
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+TIMES = {"seconds", "shapes_per_second", "waiting"}
+
+
+def figures(row):
+    return {name: value for name, value in row.items() if name not in TIMES}
+
+
+def test_the_same_command_gives_the_same_run(run):
+    one, again, other = run("one"), run("again"), run("other", seed=1)
+    assert weights(one) == weights(again) != weights(other)
+    assert [figures(row) for row in log(one)] == [figures(row) for row in log(again)]
+
+
+def test_what_a_run_leaves(run, tiny):
+    folder = run("run", "--siamese", ema=0.5, clip=1.0, schedule="onecycle")
+    expected = {"settings.json", "checkpoint.safetensors", "log.jsonl", "weights.safetensors", "result.json"}
+    assert {file.name for file in folder.iterdir()} == expected | {"curves.png"}
+    rows, result = log(folder), json.loads((folder / "result.json").read_text())
+    assert [row["epoch"] for row in rows] == [1, 2]
+    last = rows[-1]
+    assert TIMES | {"learning_rate", "train_accuracy"} < last.keys()
+    assert last["loss"] == pytest.approx(last["classification_loss"] + 0.1 * last["pose_loss"], abs=1e-6)
+    assert last["protocol"] == result["protocol"] == "paper"
+    assert result["validation_nr"] == last["validation_nr"]
+    assert json.loads((folder / "settings.json").read_text())["siamese"] == 0.1
+    tensors, about = read_tensors(folder / "weights.safetensors")
+    assert about["classes"][2] == "chair"
+    assert about["config"]["classes"] == 10
+    QECNet(tiny().network(10)).load_state_dict(tensors)
+    averages = {n.removeprefix("average/"): t for n, t in read_tensors(folder / "checkpoint.safetensors")[0].items()}
+    assert all(torch.equal(tensors[name], averages[name]) for name in tensors)
+
+
+def test_validation_now_and_then_and_always_at_the_end(run):
+    rows = log(run("run", epochs=3, validate_every=2))
+    assert ["validation_nr" in row for row in rows] == [False, True, True]
+    assert log(run("all", epochs=1, validation=0))[0]["validation_ar"] is None
+
+
+def test_a_turned_shape_is_named_as_before(run):
+    """NR and AR differ by rounding alone, which on so few shapes changes no name."""
+    last = log(run("run"))[-1]
+    assert last["validation_nr"] == last["validation_ar"]
+
+
+def test_the_test_split_is_never_read(run, monkeypatch):
+    class Forbidden:
+        stamp = property(lambda self: pytest.fail("the test split was asked for its content"))
+
+        def load(self):
+            pytest.fail("the test split was read")
+
+    def guarded(*arguments):
+        made = shapes(*arguments)
+        test = tuple(replace(item, source=Forbidden()) for item in made.items("test"))
+        return replace(made, splits={"train": made.items("train"), "test": test})
+
+    monkeypatch.setattr(command, "shapes", guarded)
+    run("run")
+
+
+def test_a_finished_run_resumes_to_itself(run):
+    folder = run("run")
+    before = weights(folder), log(folder)
+    (folder / "result.json").unlink()
+    run("run", "--resume")
+    assert (weights(folder), log(folder)) == before
+    assert (folder / "result.json").exists()
+
+
+def test_training_learns(cache, tiny):
+    """Ten shapes, one of each class, are told apart after some steps."""
+    settings = tiny(batch_size=10, epochs=80, learning_rate=0.03, capsules=16, loss="cross_entropy")
+    batches = TrainingBatches(cache, torch.arange(0, 50, 5), settings)
+    state = new_state(settings, 10, ALONE.device)
+    found = [train_step(state.network, state, batch, settings, 0, ALONE) for batch in batches.after(0, 0, slice(None))]
+    assert found[-1]["total"] < 0.7 * found[0]["total"]
+    assert found[-1]["correct"] >= 5 > found[0]["correct"]
+
+
+def test_a_gradient_that_is_not_finite_ends_the_run(cache, tiny):
+    settings = tiny()
+    state = new_state(settings, 10, ALONE.device)
+    batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
+    before = {name: tensor.clone() for name, tensor in state.network.state_dict().items()}
+    batch.points[0, :] = torch.nan
+    with pytest.raises(ValueError, match="gradient is not finite in epoch 1, step 1; learning_rate is"):
+        train_step(state.network, state, batch, settings, 0, ALONE)
+    assert all(torch.equal(before[name], tensor) for name, tensor in state.network.state_dict().items())
+
+
+def test_the_limit_on_the_gradient_holds(cache, tiny):
+    settings = tiny(clip=1e-3)
+    state = new_state(settings, 10, ALONE.device)
+    batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
+    train_step(state.network, state, batch, settings, 0, ALONE)
+    norm = torch.stack([p.grad.norm() for p in state.network.parameters()]).norm()
+    assert norm <= 1.001e-3
+
+
+def test_pieces_cover_the_batch():
+    for size in range(3, 9):
+        parts = [Processes(rank, 3, torch.device("cpu")).piece(size) for rank in range(3)]
+        assert [i for part in parts for i in range(size)[part]] == list(range(size))
+        assert {len(range(size)[part]) for part in parts} <= {size // 3, -(-size // 3)}

@@ -1,0 +1,75 @@
+"""Settings: typed, whole, and refused in one sentence."""
+
+import json
+
+import pytest
+
+from qecnet.nn import QECNet, count_parameters
+from qecnet.training.settings import Settings, as_json, make_settings, parse_setting, read_settings
+
+
+def test_the_defaults_are_the_papers_network():
+    assert make_settings({}) == Settings()
+    assert count_parameters(QECNet(Settings().network(10))) == 46_990
+
+
+def test_the_release_brings_its_sizes_and_what_is_given_wins():
+    settings = make_settings({"config": "release", "capsules": 32})
+    assert (settings.frames, settings.patches, settings.capsules) == (2048, 256, 32)
+    assert (settings.weighting, settings.batch_size, settings.points) == ("linear", 16, 10_000)
+
+
+def test_written_as_json_they_come_back_the_same():
+    settings = make_settings({"config": "release", "margin": [0.2, 0.9], "siamese": 0.1})
+    assert make_settings(json.loads(json.dumps(as_json(settings)))) == settings
+
+
+def test_a_file_is_toml(tmp_path):
+    file = tmp_path / "run.toml"
+    file.write_text('schedule = "onecycle"\nlearning_rate = 1\nmargin = [0.2, 0.9]  # grows\n')
+    settings = make_settings(read_settings(file))
+    assert (settings.schedule, settings.learning_rate, settings.margin) == ("onecycle", 1.0, (0.2, 0.9))
+    file.write_text("schedule onecycle")
+    with pytest.raises(ValueError, match=r"run\.toml: is not a TOML file"):
+        read_settings(file)
+    with pytest.raises(ValueError, match=r"absent\.toml: cannot be opened"):
+        read_settings(tmp_path / "absent.toml")
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("a=1", 1), ("a=1e-3", 1e-3), ("a=linear", "linear"), ("a=false", False), ("a=[0.2, 0.9]", [0.2, 0.9])],
+)
+def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
+    name, found = parse_setting(text)
+    assert (name, found, type(found)) == ("a", value, type(value))
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"epoch": 3}, "epoch is no setting; there are dataset"),
+        ({"epochs": "many"}, "epochs is 'many'; it must be a whole number"),
+        ({"epochs": True}, "epochs is True; it must be a whole number"),
+        ({"epochs": 0}, "epochs is 0; it must be at least 1"),
+        ({"learning_rate": float("nan")}, "learning_rate is nan; it must be"),
+        ({"learning_rate": -1}, "learning_rate is -1.0; it must be above 0"),
+        ({"weighting": "soft"}, "weighting is 'soft'; it must be one of sigmoid, linear, lq"),
+        ({"config": "ours"}, "config is 'ours'; it must be one of paper, release"),
+        ({"margin": 0.1}, "margin is 0.1; it must be two numbers"),
+        ({"validation": 1}, "validation is 1.0; it must be at least 0 and below 1"),
+        ({"siamese": 0.1, "subsamplings": 1}, "subsamplings is 1; the siamese loss compares two"),
+        ({"patches": 9999}, "9999 patches"),
+        ({"points": 5}, "points is 5"),
+        ({"canonicalize": "yes"}, "canonicalize is 'yes'; it must be true or false"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(given, sentence):
+    with pytest.raises(ValueError, match=sentence) as refused:
+        make_settings(given)
+    assert "\n" not in str(refused.value)
+
+
+def test_an_override_without_a_value_is_refused():
+    with pytest.raises(ValueError, match="--set epochs: has no value"):
+        parse_setting("epochs")
