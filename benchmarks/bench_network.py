@@ -8,6 +8,7 @@ python benchmarks/bench_network.py --sweep    # how the time grows with patches,
 import argparse
 import multiprocessing
 import re
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -85,6 +86,28 @@ def rows(classes: int) -> list[dict[str, Any]]:
             }
         )
     return table
+
+
+def naive_row(ours: float) -> dict[str, Any]:
+    """The pseudo-code in loops, as the tests have it, on a single cloud and once: it takes most of a minute."""
+    sys.path.insert(0, str(RESULTS.parent))
+    from tests.nn import naive
+
+    config = replace(CONFIGS["paper"], classes=10)
+    network, batch = make_network(config), make_batch(config, clouds=1)
+    start = time.perf_counter()
+    with torch.inference_mode():
+        naive.qec_net(network, *batch)
+    seconds = time.perf_counter() - start
+    return {
+        "what": "inference, 10 classes",
+        "unit": "ms a shape",
+        "reference": "tests/nn/naive.py (loops, eigh), one cloud",
+        "of it": 1e3 * seconds,
+        "ours": ours,
+        "times": 1e3 * seconds / ours,
+        "aim": "≥ 15",
+    }
 
 
 def peak_memory(which: str, result: Any) -> None:
@@ -195,7 +218,9 @@ def main() -> None:
         report("network_complexity", table)
         plot_sweep(table)
         return
-    report("network", [*rows(10), *rows(40), memory_row(), *(compiled_rows() if options.compiled else [])])
+    ten = rows(10)
+    table = [*ten, *rows(40), naive_row(ten[0]["ours"]), memory_row()]
+    report("network", [*table, *(compiled_rows() if options.compiled else [])])
 
 
 if __name__ == "__main__":
