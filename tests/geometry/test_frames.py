@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
 from qecnet.geometry import Radii, default_radii, farthest_points, fit_normals, flare_frames, local_frames
 from qecnet.geometry.frames import Method
+from qecnet.geometry.neighbours import pairs_within
 
 METHODS = Method.__args__
 
@@ -232,6 +233,36 @@ def test_default_radii_are_the_releases_where_dense_and_wider_where_sparse(bumpy
     sparse = default_radii(5 * dense[:1000])
     assert sparse.z_axis > 1.5 * radii.z_axis
     assert sparse.tangent > 1.3 * radii.tangent
+
+
+def test_a_stray_point_leaves_the_others_their_frames(bumpy, method, dtype):
+    stray = torch.cat([bumpy, torch.tensor([[50.0, 0, 0]])])
+    assert default_radii(stray).tangent == pytest.approx(default_radii(bumpy).tangent, rel=0.05)
+    clean, frames = (local_frames(points.to(dtype), method=method) for points in (bumpy, stray))
+    kept = clean.valid & frames.valid[:2000]
+    assert kept.double().mean() > 0.95
+    z = [to_matrix(q.double())[..., 2][kept] for q in (clean.quaternions, frames.quaternions[:2000])]
+    assert ((z[0] * z[1]).sum(-1) > 0.95).double().mean() > 0.95
+    assert not frames.valid[2000]
+
+
+def test_many_neighbours_are_worked_through_in_pieces(bumpy, method, monkeypatch):
+    wide = Radii(0.5, 0.5, 0.5)
+    whole = local_frames(bumpy, method=method, radii=wide)
+    most = []
+
+    def counting(*arguments):
+        pairs = pairs_within(*arguments)
+        most.append(len(pairs[0]))
+        return pairs
+
+    monkeypatch.setattr("qecnet.geometry.frames._PAIRS", 10_000)
+    for room in ("_flare", "_shot"):
+        monkeypatch.setattr(f"qecnet.geometry.{room}.pairs_within", counting)
+    pieces = local_frames(bumpy, method=method, radii=wide)
+    assert max(most, default=0) <= 10_000
+    assert torch.equal(whole.valid, pieces.valid)
+    assert degrees(whole.quaternions, pieces.quaternions).max() < 1e-3
 
 
 def test_a_share_of_the_surface_is_the_generators(bumpy):

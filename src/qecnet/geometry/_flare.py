@@ -19,43 +19,59 @@ from qecnet.geometry.radii import Radii
 _FEWEST = 6
 
 
+class PointNormals:
+    """Normals of a cloud with their sides, those of its points fitted once, when they are first asked for."""
+
+    def __init__(self, cloud: Centred, radius: float, sign: Sign, dtype: torch.dtype) -> None:
+        self._cloud, self._radius, self._sign, self._dtype = cloud, radius, sign, dtype
+        self._normals, self._known = np.zeros_like(cloud.points), np.zeros(len(cloud.points), bool)
+
+    def at(self, queries: Array) -> tuple[Array, Array]:
+        """normals (M, 3) and valid (M,) at centred queries (M, 3)."""
+        return signed(planes_within(self._cloud, queries, self._radius, self._dtype), queries, self._cloud, self._sign)
+
+    def of(self, points: Array) -> Array:
+        """(P, 3) normals of the cloud's points with these indices (P,); zero where there is no plane or no side."""
+        asked = np.zeros(len(self._known), bool)
+        asked[points] = True
+        new = np.flatnonzero(asked & ~self._known)
+        if len(new):
+            self._normals[new], _ = self.at(self._cloud.points[new])
+            self._known[new] = True
+        return np.asarray(self._normals[points])
+
+
 def flare_axes(
-    cloud: Centred, queries: Array, radii: Radii, surface: cKDTree, sign: Sign, dtype: torch.dtype
+    cloud: Centred, queries: Array, radii: Radii, surface: cKDTree, normals: PointNormals
 ) -> tuple[Array, Array, Array, Array]:
     """x (M, 3), z (M, 3), valid (M,) and the height (M,) of the point that x looks at, for centred queries (M, 3).
 
     `surface` holds the points that the ring is searched in.
     """
-    z, upright = _z_axes(cloud, queries, radii, sign, dtype)
+    z, upright = _z_axes(cloud, queries, radii.z_axis, normals)
     x, height, found = _x_axes(surface, queries, z, radii)
     return x, z, upright & found, height
 
 
-def _z_axes(cloud: Centred, queries: Array, radii: Radii, sign: Sign, dtype: torch.dtype) -> tuple[Array, Array]:
+def _z_axes(cloud: Centred, queries: Array, radius: float, normals: PointNormals) -> tuple[Array, Array]:
     """z (M, 3) and valid (M,): the plane fit within the z radius, on the side of the mean of its points' normals.
 
     With fewer than six points to fit, the place's own normal stands in, as in PCL.
     """
-    rows, near, _ = pairs_within(cloud.tree, queries, radii.z_axis)
+    rows, near, _ = pairs_within(cloud.tree, queries, radius)
     offsets = cloud.points[near] - queries[rows]
     (axes, valid, _), count = planes_of_offsets(rows, offsets, len(queries), cloud.rounding)
 
-    used, place = np.unique(near, return_inverse=True)
     # A normal without a side is zero, and so drops out of the mean.
-    normals, _ = _normals(cloud, cloud.points[used], radii, sign, dtype)
-    agreement = (normals[place] * axes[rows]).sum(1)
+    agreement = (normals.of(near) * axes[rows]).sum(1)
     side = np.bincount(rows, agreement, len(queries)) / np.maximum(count, 1)
     valid &= np.abs(side) > SIGN
     axes = np.where(side < 0, -1, 1)[:, None] * axes
 
     few = np.flatnonzero(count < _FEWEST)
     if len(few):
-        axes[few], valid[few] = _normals(cloud, queries[few], radii, sign, dtype)
+        axes[few], valid[few] = normals.at(queries[few])
     return axes, valid
-
-
-def _normals(cloud: Centred, queries: Array, radii: Radii, sign: Sign, dtype: torch.dtype) -> tuple[Array, Array]:
-    return signed(planes_within(cloud, queries, radii.normals, dtype), queries, cloud, sign)
 
 
 def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[Array, Array, Array]:
@@ -63,7 +79,8 @@ def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[A
 
     Of points equally high, as on any flat face, the one nearest the cloud's centre is taken: a rule that a rotation
     does not change and that another sample of the same face follows too. Of mirror images, as a symmetric shape has
-    them, the one to the left of the way to the centre is taken, seen with z up. Where even that leaves several, there is no x.
+    them, the one to the left of the way to the centre is taken, seen with z up. Where even that leaves several, there
+    is no x.
     """
     rows, near, distances = pairs_within(surface, queries, radii.tangent)
     valid = np.bincount(rows, minlength=len(queries)) >= _FEWEST
@@ -71,10 +88,8 @@ def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[A
     rows, near = rows[ring], near[ring]
     offsets = surface.data[near] - queries[rows]
     heights = (offsets * z[rows]).sum(1)
-    highest = np.full(len(queries), -np.inf)
-    np.maximum.at(highest, rows, heights)
     level = LEVEL * radii.tangent
-    kept = np.flatnonzero(heights >= highest[rows] - level)
+    kept = np.flatnonzero(_least(rows, -heights, level, len(queries)))
     from_centre = np.sqrt(np.square(surface.data[near[kept]]).sum(1))
     kept = kept[_least(rows[kept], from_centre, level, len(queries))]
     to_the_right = (offsets[kept] * np.cross(z, queries)[rows[kept]]).sum(1)
@@ -86,6 +101,7 @@ def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[A
     height[found], x[found] = heights[best], offsets[best] - heights[best, None] * z[found]
     length = np.sqrt(np.square(x).sum(1))
     seen[found] = length[found] > level
+    # The same position twice is no rival.
     rival = np.abs(offsets[kept] - offsets[best[of]]).max(1) > 4 * level
     seen[rows[kept[rival]]] = False
     return x / np.where(seen, length, 1)[:, None], height, valid & seen

@@ -22,7 +22,7 @@ LEVEL = 3e-5
 
 @dataclass(frozen=True)
 class Centred:
-    """A cloud at radius 1 about its centroid, so that one tolerance fits every scale.
+    """A cloud at radius 1 about its centroid, but for stray points, so that one tolerance fits every scale.
 
     Attributes:
         points: (N, 3) float64.
@@ -51,7 +51,7 @@ def search_tree(points: Array) -> cKDTree:
 
 
 def centred(points: Tensor) -> Centred:
-    """Takes the centroid off (N, 3) points and divides by the largest radius."""
+    """Takes the centroid off (N, 3) points and divides by the largest radius, that of stray points left out."""
     array = to_array(points)
     centre = array[0] + (array - array[0]).mean(0)
     array = array - centre
@@ -60,9 +60,16 @@ def centred(points: Tensor) -> Centred:
     if largest <= 1e-15 * float(np.abs(centre).max()):
         return Centred(np.zeros_like(array), centre, 1.0, 0.0)
     # Dividing first keeps the squares of very small and very large coordinates representable.
-    radius = largest * float(np.sqrt(np.square(array / largest).sum(1).max()))
-    rounding = torch.finfo(points.dtype).eps * (largest + float(np.abs(centre).max())) / radius
+    radius = largest * float(np.sqrt(_reach(np.square(array / largest).sum(1))))
+    rounding = torch.finfo(points.dtype).eps * (radius + float(np.abs(centre).max())) / radius
     return Centred(array / radius, centre, radius, rounding)
+
+
+def _reach(squares: Array) -> float:
+    """The largest of (N,) squared distances, leaving out stray points: those three times as far as 99 in 100 are."""
+    most = np.partition(squares, (rank := 99 * (len(squares) - 1) // 100))[rank]
+    near = squares <= 9 * most
+    return float(squares.max() if most == 0 or near.all() else squares[near].max())
 
 
 def to_array(tensor: Tensor) -> Array:

@@ -7,14 +7,16 @@ place that has no such frame is invalid; it is never given an arbitrary one.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
+from scipy.spatial import cKDTree
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, from_matrix
-from qecnet.geometry._flare import flare_axes
+from qecnet.geometry._flare import PointNormals, flare_axes
 from qecnet.geometry._planes import planes_within
 from qecnet.geometry._shot import shot_axes
 from qecnet.geometry._support import Array, Centred, centred, check_cloud, places, search_tree
@@ -24,7 +26,9 @@ from qecnet.geometry.sampling import random_points
 
 Method = Literal["flare", "shot", "centred"]
 
-_AT_ONCE = 1024  # places estimated together: bounds memory, changes no result
+# Places and pairs of neighbours worked on together: these bound memory and change no result.
+_AT_ONCE = 1024
+_PAIRS = 1 << 19
 _SLACK = 1 + 1e-6  # a point exactly on a radius stays inside when rounding turns with the cloud
 
 
@@ -68,9 +72,10 @@ def local_frames(
         raise ValueError(f'method is "{method}"; frames are "flare", "shot" or "centred"')
     cloud, queries, radii = _prepared(points, at, radii)
     if method == "shot":
-        chunks = [shot_axes(cloud, chunk, radii.tangent) for chunk in _chunks(queries)]
+        chunks = [shot_axes(cloud, chunk, radii.tangent) for chunk in _chunks(queries, cloud.tree, radii.tangent)]
     else:
-        chunks = [_centred_axes(cloud, chunk, radii.normals, sign, points.dtype) for chunk in _chunks(queries)]
+        starts = range(0, len(queries), _AT_ONCE)
+        chunks = [_centred_axes(cloud, queries[i : i + _AT_ONCE], radii.normals, sign, points.dtype) for i in starts]
     x, z, valid = map(np.concatenate, zip(*chunks, strict=True))
     return _frames(x, z, valid, like=points)
 
@@ -91,7 +96,9 @@ def flare_frames(
     """
     cloud, queries, radii = _prepared(points, at, radii)
     ring = cloud.tree if surface is None else search_tree(cloud.points[_surface(points, surface, generator)])
-    chunks = [flare_axes(cloud, chunk, radii, ring, sign, points.dtype) for chunk in _chunks(queries)]
+    normals = PointNormals(cloud, radii.normals, sign, points.dtype)
+    pieces = _chunks(queries, cloud.tree, max(radii.z_axis, radii.tangent))
+    chunks = [flare_axes(cloud, chunk, radii, ring, normals) for chunk in pieces]
     x, z, valid, height = map(np.concatenate, zip(*chunks, strict=True))
     score = torch.from_numpy(np.where(valid, height * cloud.radius, 0)).to(points)
     return _frames(x, z, valid, like=points), score
@@ -114,8 +121,16 @@ def _surface(points: Tensor, surface: float | Tensor, generator: torch.Generator
     return random_points(points, max(1, round(surface * len(points))), generator).cpu().numpy()
 
 
-def _chunks(queries: Array) -> list[Array]:
-    return [queries[i : i + _AT_ONCE] for i in range(0, len(queries), _AT_ONCE)]
+def _chunks(queries: Array, tree: cKDTree, radius: float) -> Iterator[Array]:
+    """Runs of the queries (M, 3), each with no more neighbours within `radius` than fit into memory together."""
+    up_to = np.cumsum(tree.query_ball_point(queries, radius, return_length=True))
+    start = 0
+    while start < len(queries):
+        before = up_to[start - 1] if start else 0
+        full = int(np.searchsorted(up_to, before + _PAIRS, side="right"))
+        end = min(max(full, start + 1), start + _AT_ONCE)
+        yield queries[start:end]
+        start = end
 
 
 def _centred_axes(
