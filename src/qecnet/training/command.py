@@ -57,7 +57,7 @@ def train(
     with processes() as among, ExitStack() as stack:
         console = Console(quiet=not among.is_first)
         if among.is_first:
-            stack.enter_context(folder.claimed(chosen))
+            stack.enter_context(folder.claimed())
         watcher = stack.enter_context(display(console, chosen.epochs))
         if among.is_first and use_tensorboard:
             watcher.epoch.append(stack.enter_context(tensorboard(out / "tensorboard")))

@@ -75,16 +75,19 @@ class RunFolder:
         return settings
 
     @contextmanager
-    def claimed(self, settings: Settings) -> Iterator[None]:
-        """Makes the folder and keeps every other process out of it; a new run's settings are written first."""
+    def claimed(self) -> Iterator[None]:
+        """Makes the folder and keeps every other run out of it."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OSError(f"{self.path}: cannot be made ({(error.strerror or str(error)).lower()})") from error
         with _alone_in(self.path):
-            if not self.settings.exists():
-                write_whole(self.settings, _json(as_json(settings)))
             yield
+
+    def write_settings(self, settings: Settings) -> None:
+        """From here on the folder holds a run; one that goes on has them already."""
+        if not self.settings.exists():
+            write_whole(self.settings, _json(as_json(settings)))
 
     def write_log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """One line an epoch; always the whole log as the checkpoint has it, so that a run that goes on repeats none."""

@@ -56,6 +56,7 @@ def train(
     if folder.checkpoint.exists():
         load(folder.checkpoint, state, origin)
     if processes.is_first:
+        folder.write_settings(settings)
         folder.write_log(state.rows)
     module = processes.wrap(state.network)
     saved = time.monotonic()

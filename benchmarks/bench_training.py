@@ -1,0 +1,90 @@
+"""Training as people run it: shapes a second with one process and with two, and the share of waiting for data.
+
+python benchmarks/bench_training.py
+
+The paper's network on the procedural shapes, batches of 8 and of 16, the last epoch's line of the log; and what a new
+pooling graph costs, made for a batch at once or for one cloud after the other.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from measure import milliseconds, report
+from qecnet.geometry import patches
+from qecnet.training.pooling import pool
+
+CORES = os.cpu_count() or 1
+
+
+def last_epoch(folder: Path, processes: int, batch: int) -> dict[str, Any]:
+    """Trains for three epochs in processes that share all cores, and reads the last line of the log."""
+    out = folder / f"{processes}-{batch}"
+    launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
+    settings = {"dataset": "shapes", "per_class": 25, "subsamplings": 2, "epochs": 3, "batch_size": batch}
+    command = [
+        *(sys.executable, "-m", *(launcher if processes > 1 else []), "qecnet.training"),
+        *("--out", str(out), "--cache", str(folder / "frames")),
+        *(text for name, value in settings.items() for text in ("--set", f"{name}={value}")),
+    ]
+    threads = {"OMP_NUM_THREADS": str(max(1, CORES // processes))}
+    subprocess.run(command, check=True, env=os.environ | threads, stdout=subprocess.DEVNULL)
+    return json.loads((out / "log.jsonl").read_text().splitlines()[-1])
+
+
+def training_rows() -> list[dict[str, Any]]:
+    table = []
+    with tempfile.TemporaryDirectory() as name:
+        for batch in (8, 16):
+            alone, shared = (last_epoch(Path(name), processes, batch) for processes in (1, 2))
+            table.append(
+                {
+                    "what": f"training, paper, 10 classes, total batch of {batch}",
+                    "unit": "shapes a second",
+                    "reference": f"1 process, {CORES} threads",
+                    "of it": alone["shapes_per_second"],
+                    "ours": shared["shapes_per_second"],
+                    "times": shared["shapes_per_second"] / alone["shapes_per_second"],
+                    "aim": "2 processes, faster",
+                }
+            )
+            table.append(
+                {
+                    "what": f"waiting for data, total batch of {batch}",
+                    "unit": "% of the time",
+                    "reference": f"1 process, {CORES} threads",
+                    "of it": 100 * alone["waiting"],
+                    "ours": 100 * shared["waiting"],
+                    "times": float("nan"),
+                    "aim": "< 10 %",
+                }
+            )
+    return table
+
+
+def pooling_row() -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(8, 512, 3, generator=generator)
+    valid = torch.rand(8, 512, generator=generator) < 0.9
+    starts = valid.int().argmax(-1)
+    plain = milliseconds(lambda: [patches(p, v) for p, v in zip(points, valid, strict=True)]) / 8
+    ours = milliseconds(lambda: pool(points, valid, starts, 64, 9)) / 8
+    return {
+        "what": "a new pooling graph, 512 frames, 64 patches of 9",
+        "unit": "ms a shape",
+        "reference": "patches, cloud by cloud",
+        "of it": plain,
+        "ours": ours,
+        "times": plain / ours,
+        "aim": "hidden behind a step",
+    }
+
+
+if __name__ == "__main__":
+    report("training", [*training_rows(), pooling_row()])
