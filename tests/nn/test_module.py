@@ -146,6 +146,8 @@ def test_weights_of_the_votes_can_be_looked_at(dtype):
         (lambda: QECModule(0, 4, 6), "in_capsules is 0; a transform kernel needs at least 1"),
         (lambda: QECModule(3, 0, 6), "out_capsules is 0"),
         (lambda: QECModule(3, 4, 0), "neighbours is 0; a patch needs at least 1"),
+        (lambda: QECModule(3, 4, 6, hidden=0), "hidden is 0"),
+        (lambda: QECModule(3, 4, 6, weighting="huber"), "weighting is 'huber'"),
         (
             lambda: TransformKernel(1, 1, nonlinearity="tanh"),
             "nonlinearity is 'tanh'; it must be one of none, relu, gelu",

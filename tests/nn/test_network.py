@@ -1,5 +1,6 @@
 """The whole network: its size, its equivariance, what is masked, and that it learns."""
 
+import copy
 from dataclasses import replace
 
 import pytest
@@ -75,12 +76,28 @@ def test_poses_turn_and_activations_do_not(config, weighting, dtype):
         assert equivariance_error(lambda *x: function(*x)[1], inputs, kinds, "fixed", action) <= tolerance
 
 
-def test_paper_network_is_equivariant(dtype):
-    network = make_network(replace(CONFIGS["paper"], classes=10), dtype)
-    capsules, poolings = make_inputs(network.config, dtype, clouds=2)
-    inputs = inputs_of(capsules)
-    function = as_function(network, poolings)
-    assert_equivariant(function, inputs, ("points", "poses", "scalars"), ("poses", "fixed"), under="rotation", trials=2)
+@pytest.mark.parametrize("weighting", ["sigmoid", "linear", "lq"])
+@pytest.mark.parametrize("seed", [0, 1])
+def test_paper_network_is_equivariant(weighting, seed, dtype):
+    """In float32 the bound of 1e-4 rad holds for most class poses here: the frames are random, so a few of the 8,192
+    capsules below have nearly tied votes, which amplify rounding (with `eigh` in the mean's place it is no better).
+    """
+    network = make_network(replace(CONFIGS["paper"], classes=10, weighting=weighting), dtype)
+    capsules, (pooling,) = make_inputs(network.config, dtype, clouds=2, seed=seed)
+    turn = random_quaternion((2, 1), seed, dtype=dtype)
+    turned = Capsules(
+        rotate(turn, capsules.positions), multiply(turn[:, :, None], capsules.poses), capsules.activations
+    )
+    moved = Pooling(rotate(turn, pooling.centres), pooling.neighbours, pooling.present)
+    with torch.inference_mode():
+        before, after = network(capsules, [pooling]), network(turned, [moved])
+    assert (before.activations - after.activations).abs().max() <= (1e-5 if dtype == torch.float32 else 1e-9)
+    error = angular_distance(multiply(turn, before.poses), after.poses).flatten()
+    if dtype == torch.float64:
+        assert error.max() <= 1e-9
+    else:
+        assert error.median() <= 1e-4
+        assert error.max() <= 1e-3
 
 
 def test_order_of_the_points_does_not_matter(dtype):
@@ -210,7 +227,12 @@ def test_siamese_finds_the_turn_between_a_cloud_and_itself_turned(labelled, dtyp
     ("make", "sentence"),
     [
         (lambda: QECNet(), "either a config or a number of classes"),
-        (lambda: QECNet(classes=0), "classes is 0; a network needs at least 1"),
+        (lambda: QECNet(classes=0), "classes is 0; a network needs a whole number, at least 1"),
+        (lambda: QECNet(classes=2.5), "classes is 2.5"),
+        (lambda: replace(SMALL, weighting="huber"), "weighting is 'huber'"),
+        (lambda: replace(SMALL, gradients="first"), "gradients is 'first'; it must be one of last, all"),
+        (lambda: replace(SMALL, iterations=-1), "iterations is -1"),
+        (lambda: replace(SMALL, exponent=5.0), "exponent is 5.0"),
         (lambda: replace(SMALL, levels=()), "levels is empty"),
         (lambda: replace(SMALL, levels=(Level(6, 5, 0),)), r"level 1 is Level\(patches=6, neighbours=5, capsules=0\)"),
         (
@@ -231,8 +253,72 @@ def test_configurations_that_make_no_sense_fail_at_construction(make, sentence):
 def test_weights_for_other_classes_are_refused_in_a_sentence():
     with pytest.raises(ValueError, match="the weights are for 40 classes; this network has 10"):
         QECNet(classes=10).load_state_dict(QECNet(classes=40).state_dict())
-    network = QECNet(classes=10)
-    network.load_state_dict(QECNet(classes=10).state_dict())
+    with pytest.raises(ValueError, match="the weights are for 40 classes; this network has 10"):
+        SiameseQECNet(QECNet(classes=10)).load_state_dict(SiameseQECNet(QECNet(classes=40)).state_dict())
+
+
+def test_weights_come_back(dtype):
+    capsules, poolings = make_inputs(SMALL, dtype)
+    network, other = make_network(SMALL, dtype), QECNet(SMALL).to(dtype)
+    other.load_state_dict(copy.deepcopy(network).state_dict())
+    assert torch.equal(network(capsules, poolings).poses, other(capsules, poolings).poses)
+
+
+def test_what_is_masked_may_hold_anything(dtype):
+    network = make_network(SMALL, dtype)
+    capsules, (pooling,) = make_inputs(SMALL, dtype)
+    plain = network(capsules, [pooling])
+    invalid = capsules.activations[..., 0] == 0
+    assert invalid.any()
+    for junk in (float("nan"), float("inf"), 0.0):
+        positions, poses = capsules.positions.clone(), capsules.poses.clone()
+        positions[invalid], poses[invalid] = junk, junk
+        with checking():
+            found = network(Capsules(positions, poses, capsules.activations), [pooling])
+        assert torch.equal(found.poses, plain.poses)
+        assert torch.equal(found.activations, plain.activations)
+
+
+def test_autocast_leaves_it_alone():
+    network = make_network(SMALL, torch.float32)
+    capsules, poolings = make_inputs(SMALL, torch.float32)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = network(capsules, poolings)
+    assert torch.equal(found.poses, network(capsules, poolings).poses)
+
+
+def test_size_of_the_pieces_does_not_matter(dtype, monkeypatch):
+    """Forward and backward, in one piece and in many."""
+    results = []
+    for size in (2**17, 1):
+        monkeypatch.setattr("qecnet.nn._slices._VOTES_A_PIECE", size)
+        network = make_network(replace(DEEP, gradients="all"), dtype)
+        prediction = network(*make_inputs(DEEP, dtype))
+        (prediction.poses[..., 1].sum() + prediction.activations.sum()).backward()
+        results.append((prediction.poses, prediction.activations, *(p.grad for p in network.parameters())))
+    tolerance = 1e-4 if dtype == torch.float32 else 1e-10
+    torch.testing.assert_close(*results, atol=tolerance, rtol=tolerance)
+
+
+def test_an_empty_batch_gives_an_empty_prediction(dtype):
+    capsules, (pooling,) = make_inputs(SMALL, dtype)
+    nothing = Capsules(*(x[:0] for x in (capsules.positions, capsules.poses, capsules.activations)))
+    graph = Pooling(*(x[:0] for x in (pooling.centres, pooling.neighbours, pooling.present)))
+    prediction = make_network(SMALL, dtype)(nothing, [graph])
+    assert prediction.poses.shape == (0, 3, 4)
+    assert prediction.label.shape == (0,)
+
+
+def test_poolings_that_do_not_fit_are_named():
+    capsules, (pooling,) = make_inputs(SMALL, torch.float32)
+    network = make_network(SMALL, torch.float32)
+    one = Capsules(*(x[:1] for x in (capsules.positions, capsules.poses, capsules.activations)))
+    with pytest.raises(ValueError, match="the pooling is for 3 clouds; there are 1"):
+        network(one, [pooling])
+    with pytest.raises(ValueError, match=r"present has dtype torch\.float32; it must be bool"):
+        Pooling(pooling.centres, pooling.neighbours, pooling.present.float())
+    with checking(), pytest.raises(ValueError, match="neighbours run from -1 to"):
+        network(capsules, [Pooling(pooling.centres, pooling.neighbours - 1, pooling.present)])
 
 
 def test_wrong_number_of_poolings_is_named():

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tests.nn import naive
 
-from qecnet.algebra import angular_distance, checking, lq_median, random_quaternion
+from qecnet.algebra import angular_distance, checking, from_rotvec, lq_median, multiply, random_quaternion
 from qecnet.nn import route
 from qecnet.testing import assert_equivariant
 
@@ -134,6 +134,41 @@ def test_gradients_stay_finite(weighting, gradients, case, dtype):
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("gradients", ["last", "all"])
+def test_where_all_votes_agree_there_is_nothing_to_learn(weighting, gradients, dtype):
+    """δ is 0 but for rounding, at its minimum; the direction of that rounding must not become a gradient."""
+    votes = random_quaternion((50, 4, 1), 0, dtype=dtype).expand(50, 4, 3, 4).clone().requires_grad_()
+    route(votes, torch.ones(50, 3, dtype=dtype), weighting=weighting, gradients=gradients).activations.sum().backward()
+    assert torch.equal(votes.grad, torch.zeros_like(votes))
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("spread", [0.0, 1e-5, 1e-3, 1e-1])
+def test_votes_that_agree_are_routed_as_exactly_as_others(weighting, spread, dtype):
+    generator = torch.Generator().manual_seed(0)
+    noise = spread * torch.randn(3, 2, 64, 3, generator=generator, dtype=dtype)
+    votes = multiply(random_quaternion((3, 2, 1), generator, dtype=dtype), from_rotvec(noise))
+    turn = random_quaternion((), generator, dtype=dtype)
+    activations = torch.ones(3, 64, dtype=dtype)
+    before = route(votes, activations, weighting=weighting)
+    after = route(multiply(turn, votes), activations, weighting=weighting)
+    assert (before.activations - after.activations).abs().max() <= (1e-5 if dtype == torch.float32 else 1e-9)
+    assert angular_distance(multiply(turn, before.poses), after.poses).max() <= (
+        1e-4 if dtype == torch.float32 else 1e-9
+    )
+
+
+def test_any_leading_axes(dtype):
+    votes, activations = make_votes(dtype)
+    expected = route(votes, activations)
+    alone = route(votes[1], activations[1])
+    deep = route(votes[None, :, None], activations[None, :, None])
+    torch.testing.assert_close(alone.poses, expected.poses[1], atol=1e-5, rtol=0)
+    torch.testing.assert_close(deep.poses[0, :, 0], expected.poses, atol=1e-5, rtol=0)
+    assert route(votes[:0], activations[:0]).poses.shape == (0, 5, 4)
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
 def test_gradients_through_all_iterations(weighting):
     votes, activations = make_votes(torch.float64, clouds=1, capsules=2, inputs=5, masked=0)
 
@@ -174,6 +209,7 @@ def test_memory_layout_of_the_votes_does_not_matter(dtype):
         (lambda v, a: route(v, -1 - a), "activations of shape .* has a negative value"),
         (lambda v, a: route(v, a, iterations=-1), "iterations is -1"),
         (lambda v, a: route(v, a, weighting="huber"), "weighting is 'huber'"),
+        (lambda v, a: route(v, a, gradients="al"), "gradients is 'al'"),
         (lambda v, a: route(v, a, weighting="lq", exponent=3), "exponent is 3"),
     ],
 )

@@ -10,6 +10,11 @@ _VOTES_A_PIECE = 2**17
 _kept = threading.local()
 
 
+def flat(x: Tensor, keep: int) -> Tensor:
+    """All but the last `keep` axes made one: (..., *last) → (N, *last); a view wherever memory allows."""
+    return x.reshape(math.prod(x.shape[: x.dim() - keep]), *x.shape[x.dim() - keep :])
+
+
 def pieces(votes: Tensor) -> list[slice]:
     """Slices of the first axis of (N, M, L, 4) or (N, M, 4, L) that hold about two megabytes each; one on a GPU."""
     count, each = votes.shape[0], max(votes.shape[1:].numel() // 4, 1)

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from ..algebra._check import is_checking
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Capsules:
     """Poses and activations at points in space; `*batch` may be (clouds, points) or (clouds, patches, neighbours).
 
@@ -44,14 +46,30 @@ class Capsules:
         return Capsules(positions, frames[..., None, :], valid[..., None].to(frames.dtype))
 
     def group(self, pooling: "Pooling") -> "Capsules":
-        """Gather the neighbours of each patch: (clouds, points) → (clouds, patches, neighbours), the missing masked."""
+        """Gather the neighbours of each patch: (clouds, points) → (clouds, patches, neighbours), the missing masked.
+
+        A masked capsule gets the identity as pose, and the origin as position where all of a point's are masked, so
+        that nothing they held goes any further.
+        """
+        if len(pooling.neighbours) != len(self.positions):
+            raise ValueError(f"the pooling is for {len(pooling.neighbours)} clouds; there are {len(self.positions)}")
+        if is_checking() and pooling.neighbours.numel():
+            low, high = int(pooling.neighbours.min()), int(pooling.neighbours.max())
+            if low < 0 or high >= self.positions.shape[1]:
+                raise ValueError(f"neighbours run from {low} to {high}; there are {self.positions.shape[1]} points")
         clouds = torch.arange(len(self.positions), device=self.positions.device)[:, None, None]
         picked = Capsules(*(x[clouds, pooling.neighbours] for x in (self.positions, self.poses, self.activations)))
-        present = pooling.present[..., None].to(picked.activations.dtype)
-        return Capsules(picked.positions, picked.poses, picked.activations * present)
+        activations = torch.where(pooling.present[..., None], picked.activations, 0.0)
+        masked = activations == 0
+        identity = torch.eye(4, dtype=picked.poses.dtype, device=picked.poses.device)[0]
+        return Capsules(
+            torch.where(masked.all(-1, keepdim=True), 0.0, picked.positions),
+            torch.where(masked[..., None], identity, picked.poses),
+            activations,
+        )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pooling:
     """A pooling graph: which points each patch reads.
 
@@ -70,6 +88,8 @@ class Pooling:
                 f"neighbours and present must share a shape (clouds, patches, K); "
                 f"they have {tuple(self.neighbours.shape)} and {tuple(self.present.shape)}"
             )
+        if self.present.dtype != torch.bool:
+            raise ValueError(f"present has dtype {self.present.dtype}; it must be bool")
         if self.centres.shape != (*self.neighbours.shape[:2], 3):
             raise ValueError(
                 f"centres has shape {tuple(self.centres.shape)}; "

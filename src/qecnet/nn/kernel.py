@@ -6,6 +6,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from ._slices import flat
+
 Nonlinearity = Literal["none", "relu", "gelu"]
 _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "none": lambda x: x,
@@ -26,12 +28,13 @@ class TransformKernel(nn.Module):
         super().__init__()
         if nonlinearity not in _FUNCTIONS:
             raise ValueError(f"nonlinearity is {nonlinearity!r}; it must be one of {', '.join(_FUNCTIONS)}")
-        for name, size in (("in_capsules", in_capsules), ("out_capsules", out_capsules), ("hidden", hidden or 1)):
+        hidden = out_capsules if hidden is None else hidden
+        for name, size in (("in_capsules", in_capsules), ("out_capsules", out_capsules), ("hidden", hidden)):
             if size < 1:
                 raise ValueError(f"{name} is {size}; a transform kernel needs at least 1")
         self.in_capsules, self.out_capsules, self.nonlinearity = in_capsules, out_capsules, nonlinearity
-        self.first = nn.Linear(3 * in_capsules, hidden or out_capsules)
-        self.second = nn.Linear(hidden or out_capsules, 4 * in_capsules * out_capsules)
+        self.first = nn.Linear(3 * in_capsules, hidden)
+        self.second = nn.Linear(hidden, 4 * in_capsules * out_capsules)
 
     def forward(self, canonical: Tensor) -> Tensor:
         """Positions in the frame of each channel (..., K, Nc, 3) → unit quaternions t_ij (..., M, Nc·K, 4), WXYZ."""
@@ -40,19 +43,19 @@ class TransformKernel(nn.Module):
     def regress(self, canonical: Tensor) -> Tensor:
         """The same before it is brought to unit length, which `cast_votes` does on the way."""
         hidden = _FUNCTIONS[self.nonlinearity](self.first(canonical.flatten(-2)))
-        raw = _linear_components_first(hidden, self.second, 4 * self.out_capsules)
-        return raw.view(*canonical.shape[:-3], self.out_capsules, 4, -1).mT
+        raw = _linear_points_last(hidden, self.second)
+        return raw.view(*canonical.shape[:-3], self.out_capsules, 4, self.in_capsules * canonical.shape[-3]).mT
 
 
-def _linear_components_first(hidden: Tensor, linear: nn.Linear, components: int) -> Tensor:
-    """`linear(hidden)`, (..., K, H) → (..., components, width/components·K): points innermost instead of outermost.
+def _linear_points_last(hidden: Tensor, linear: nn.Linear) -> Tensor:
+    """`linear(hidden)` with the points innermost: (..., K, H) → (..., width, K).
 
     With many points the product is written that way at once; with few, transposing afterwards is cheaper.
     """
     *batch, points, _ = hidden.shape
     if points < 32:
         transposed: Tensor = linear(hidden).mT.contiguous()
-        return transposed.view(*batch, components, -1)
-    flat = hidden.flatten(0, -3)
-    product = torch.bmm(linear.weight.expand(len(flat), -1, -1), flat.mT).add_(linear.bias[:, None])
-    return product.view(*batch, components, -1)
+        return transposed
+    rows = flat(hidden, 2)
+    product = torch.bmm(linear.weight.expand(len(rows), -1, -1), rows.mT).add_(linear.bias[:, None])
+    return product.view(*batch, linear.out_features, points)

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ..algebra import Weighting, conjugate, rotate, weighted_mean
 from .capsules import Capsules, Pooling
 from .kernel import Nonlinearity, TransformKernel
-from .routing import Gradients, Routed, route
+from .routing import Gradients, Routed, check_routing, route
 from .votes import cast_votes
 
 
@@ -34,6 +34,7 @@ class QECModule(nn.Module):
         super().__init__()
         if neighbours is not None and neighbours < 1:
             raise ValueError(f"neighbours is {neighbours}; a patch needs at least 1")
+        check_routing(iterations, weighting, exponent, gradients)
         self.kernel = TransformKernel(in_capsules, out_capsules, hidden, nonlinearity)
         self.scale = nn.Parameter(torch.ones(()))
         self.shift = nn.Parameter(torch.zeros(()))
@@ -49,6 +50,10 @@ class QECModule(nn.Module):
     def route(self, capsules: Capsules, pooling: Pooling) -> Routed:
         """As `forward`, but gives what routing gave, with the weights (clouds, patches, M, Nc·K), points innermost."""
         self._check(capsules, pooling)
+        with torch.autocast(capsules.poses.device.type, enabled=False):
+            return self._route(capsules, pooling)
+
+    def _route(self, capsules: Capsules, pooling: Pooling) -> Routed:
         patch = capsules.group(pooling)
         positions = patch.positions - pooling.centres[..., None, :]
         canonical = self._canonical(positions, patch)

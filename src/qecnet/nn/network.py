@@ -10,7 +10,7 @@ from ..algebra import Weighting
 from .capsules import Capsules, Pooling
 from .kernel import Nonlinearity
 from .module import QECModule
-from .routing import Gradients
+from .routing import Gradients, check_routing
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,9 @@ class QECConfig:
     canonicalize: bool = True
 
     def __post_init__(self) -> None:
-        if self.classes < 1:
-            raise ValueError(f"classes is {self.classes}; a network needs at least 1")
+        if not isinstance(self.classes, int) or self.classes < 1:
+            raise ValueError(f"classes is {self.classes}; a network needs a whole number, at least 1")
+        check_routing(self.iterations, self.weighting, self.exponent, self.gradients)
         if not self.levels:
             raise ValueError("levels is empty; a network needs at least one level below its classes")
         available = self.points
@@ -108,6 +109,7 @@ class QECNet(nn.Module):
             self.levels.append(QECModule(channels, level.capsules, level.neighbours, **shared))
             channels = level.capsules
         self.head = QECModule(channels, self.config.classes, **shared)
+        self.register_load_state_dict_pre_hook(self._check_weights)  # type: ignore[no-untyped-call]
 
     def forward(self, capsules: Capsules, poolings: Sequence[Pooling]) -> Prediction:
         """Primary capsules (clouds, points), centred on each cloud's own centre, and the pooling of each level."""
@@ -124,15 +126,11 @@ class QECNet(nn.Module):
             given.append(capsules)
         return [*given, self.head(capsules, Pooling.whole(capsules))]
 
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False) -> Any:
-        """As in PyTorch, with one sentence for weights of another number of classes."""
-        width = state_dict.get("head.kernel.second.bias")
-        found = (
-            width.numel() // (4 * self.head.kernel.in_capsules) if isinstance(width, Tensor) else self.config.classes
-        )
-        if found != self.config.classes:
-            raise ValueError(f"the weights are for {found} classes; this network has {self.config.classes}")
-        return super().load_state_dict(state_dict, strict, assign)
+    def _check_weights(self, _: nn.Module, state_dict: Mapping[str, Any], prefix: str, *__: Any) -> None:
+        """One sentence for weights of another number of classes, before PyTorch lists every shape that differs."""
+        bias = state_dict.get(f"{prefix}head.kernel.first.bias")
+        if isinstance(bias, Tensor) and len(bias) != self.config.classes:
+            raise ValueError(f"the weights are for {len(bias)} classes; this network has {self.config.classes}")
 
 
 def count_parameters(module: nn.Module) -> int:

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._slices import pieces, scratch
+from ._slices import flat, pieces, scratch
 
 
 def cast_votes(poses: Tensor, transforms: Tensor) -> Tensor:
@@ -23,7 +23,7 @@ class _Votes(torch.autograd.Function):
 
     @staticmethod
     def forward(poses: Tensor, transforms: Tensor) -> tuple[Tensor, Tensor]:
-        q, t = poses.mT.flatten(0, -3)[:, None], transforms.mT.flatten(0, -4)
+        q, t = flat(poses.mT, 2)[:, None], flat(transforms.mT, 3)
         votes = torch.empty_like(t, memory_format=torch.contiguous_format)
         inverse = torch.empty_like(votes[..., 0, :])
         for piece in pieces(t):
@@ -47,9 +47,9 @@ class _Votes(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> tuple[Tensor, Tensor]:
         poses, votes, inverse = ctx.saved_tensors
-        q, v, g = poses.mT.flatten(0, -3)[:, None], votes.mT.flatten(0, -4), grad.mT.flatten(0, -4)
-        inverse = inverse.flatten(0, -3)
-        for_poses, for_transforms = torch.empty_like(q), torch.empty_like(v)
+        q, v, g = flat(poses.mT, 2)[:, None], flat(votes.mT, 3), flat(grad.mT, 3)
+        inverse = flat(inverse, 2)
+        for_poses, for_transforms = torch.zeros_like(q), torch.empty_like(v)
         for piece in pieces(v):
             along = scratch(inverse[piece].shape, v)
             torch.mul(v[piece][..., 0, :], g[piece][..., 0, :], out=along)
