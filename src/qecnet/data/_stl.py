@@ -11,7 +11,7 @@ from qecnet.data._parts import Malformed, Parts
 
 _HEAD = 84  # 80 bytes of anything and the number of triangles
 _TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
-_VERTEX = re.compile(rb"^\s*vertex[ \t]+([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
+_VERTEX = re.compile(rb"^[ \t]*vertex[ \t]+([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
 
 
 def is_binary(data: bytes) -> bool:
@@ -20,7 +20,9 @@ def is_binary(data: bytes) -> bool:
 
 
 def parse(data: bytes) -> Parts:
-    if not is_binary(data) and data.lstrip()[:5].lower() == b"solid":
+    # Text has no zero bytes; the number of triangles has them, even below a header that begins with `solid`.
+    is_text = data.lstrip()[:5].lower() == b"solid" and b"\0" not in data[:_HEAD]
+    if is_text and not is_binary(data):
         return _soup(_ascii_corners(data))
     if len(data) < _HEAD:
         raise Malformed(f"has {len(data)} bytes; a binary STL has at least {_HEAD}")
