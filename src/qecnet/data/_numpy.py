@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 
 from qecnet.data._parts import Malformed, Parts, from_columns
 
+_DEFLATE_RATIO = 1032  # 258 bytes in two bits are the most that deflate can do
+
 
 def parse_npy(data: bytes) -> Parts:
     return from_columns(_array(io.BytesIO(data), len(data)))
@@ -40,8 +42,10 @@ def parse_npz(data: bytes) -> Parts:
 
 
 def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> NDArray[np.float64]:
+    if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        raise Malformed("is packed in a way that NumPy does not write; save it anew with `np.savez`")
     with archive.open(info) as stream:
-        return _array(stream, info.file_size)
+        return _array(stream, min(info.file_size, _DEFLATE_RATIO * info.compress_size))
 
 
 def _array(stream: IO[bytes], size: int) -> NDArray[np.float64]:
