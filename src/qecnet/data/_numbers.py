@@ -122,9 +122,9 @@ def _decimals(block: bytes) -> NDArray[np.float64] | None:
 
 
 def is_number(word: bytes) -> bool:
-    """Whether one word is a number by itself."""
+    """Whether one word is a number by itself, in any language but Python, where `1_000` is one too."""
     try:
         float(word)
     except ValueError:
         return False
-    return True
+    return b"_" not in word
