@@ -31,7 +31,7 @@ def parse(data: bytes) -> Parts:
     match = _HEADER.match(data)
     if match is None:
         raise Malformed("begins as a PCD and has no `DATA` line; the file was cut short")
-    words = [line.split() for line in match[1].decode("latin-1").splitlines()]
+    words = [line.split() for line in re.split("\r\n|\n|\r", match[1].decode("latin-1"))]
     header = {key: values for key, *values in filter(None, words)}
     fields, number = _fields(header), _point_count(header)
     body, kind = data[match.end() :], match[2]

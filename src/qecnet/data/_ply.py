@@ -52,31 +52,33 @@ def parse(data: bytes) -> Parts:
         # Text becomes float64 in memory, so that one reader does for both.
         body = numbers(bytes(body)).data.cast("B")
         elements = [e._replace(properties=[_as_double(p) for p in e.properties]) for e in elements]
-    points = normals = None
+    points = normals = triangles = None
     for element in elements:
         if element.name == "vertex" and points is None:
             columns = _scalars(body, element)
             points, normals = stack(columns, ("x", "y", "z")), stack(columns, ("nx", "ny", "nz"))
             if points is None:
                 raise Malformed("has vertices without single numbers x, y and z; write it anew with these")
-        elif element.name == "face" and element.rows and points is not None:
+        elif element.name == "face" and element.rows and triangles is None:
             lists = _lists(body, element)
             corners, sizes = lists.get("vertex_indices") or lists.get("vertex_index") or (None, None)
             if corners is None or sizes is None:
                 raise Malformed("has faces without a list `vertex_indices`; write it anew with these")
-            return Parts(points, fan(whole(corners.astype(np.float64)), sizes))
+            triangles = fan(whole(corners.astype(np.float64)), sizes)
         elif element.name == "tristrips":
             raise Malformed("has its surface in triangle strips, which are not read; write it anew with plain faces")
+        if points is not None and triangles is not None:
+            break
         body = body[_size(body, element) :]
     if points is None:
         raise Malformed("has no vertices; a PLY needs an `element vertex`")
-    return Parts(points, normals=normals)
+    return Parts(points, triangles, normals)
 
 
 def _elements(header: str) -> tuple[bool, list[_Element]]:
     order = ""
     elements: list[_Element] = []
-    for line in header.splitlines():
+    for line in re.split("\r\n|\n|\r", header):
         match line.split():
             case [] | ["comment" | "obj_info", *_]:
                 pass
