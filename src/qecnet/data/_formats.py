@@ -26,7 +26,7 @@ _PARSERS: dict[str, Callable[[bytes], Parts]] = {
 _FIRST_WORDS = [
     (re.compile(rb"ply\s"), ".ply"),
     (re.compile(rb"(VERSION|FIELDS)[ \t]"), ".pcd"),
-    (re.compile(rb"(ST)?C?N?OFF[\s\d]"), ".off"),
+    (re.compile(rb"(ST)?C?N?OFF[\s\d]", re.IGNORECASE), ".off"),
     (re.compile(rb"(v|vn|vt|f|o|g|s|mtllib|usemtl)[ \t]"), ".obj"),
     (re.compile(rb"solid\s", re.IGNORECASE), ".stl"),
 ]

@@ -9,7 +9,7 @@ import numpy as np
 from qecnet.data._numbers import numbers, rows, without_comments
 from qecnet.data._parts import Malformed, Parts, fan, whole
 
-_HEADER = re.compile(rb"\s*(?:ST)?C?(N?)OFF\s*(\d{1,18})\s+(\d{1,18})(?:[ \t]+-?\d+)?[ \t\r]*(?:\n|\Z)")
+_HEADER = re.compile(rb"\s*(?:ST)?C?(N?)OFF\s*(\d{1,18})\s+(\d{1,18})(?:[ \t]+-?\d+)?(?=\s|\Z)", re.IGNORECASE)
 
 
 def parse(data: bytes) -> Parts:
