@@ -30,12 +30,20 @@ def npy_header(shape: tuple[int, ...], descr: str = "<f8") -> bytes:
     return file.getvalue()
 
 
-def npz(**members: bytes) -> bytes:
+def npz(packed: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:
     file = io.BytesIO()
-    with zipfile.ZipFile(file, "w") as archive:
+    with zipfile.ZipFile(file, "w", packed) as archive:
         for name, content in members.items():
             archive.writestr(f"{name}.npy", content)
     return file.getvalue()
+
+
+def lying() -> bytes:
+    """An NPZ whose directory promises far more than deflate could hold in the bytes there are."""
+    content = bytearray(npz(zipfile.ZIP_DEFLATED, points=npy_header((10**8, 3)) + b"\0" * 900))
+    size = content.index(b"PK\x01\x02") + 24
+    content[size : size + 4] = struct.pack("<I", 24 * 10**8 + 128)
+    return bytes(content)
 
 
 def ply(*lines: str, format: str = "ascii", body: bytes = b"") -> bytes:
@@ -145,6 +153,11 @@ CASES = {
     "hole.csv": (b"0,0,0\n1,,0\n", "line 2"),
     "comma.csv": (b"0,5;1,5;2,5\n1,5;2,5;3,5\n", "decimal points"),
     "header.csv": (b"x,y,z\n", "no numbers"),
+    "comma.xyz": (b"0,126\t-0,132\t0,640\n0,1\t0,2\t0,3\n", "b'0,126' among"),
+    "comma_below.txt": (b"x y z\n0,126 -0,132 0,640\n", "decimal points"),
+    "python.xyz": (b"1_000 2 3\n1 2 3\n", "b'1_000' where a number"),
+    "newlines.stl": (b"solid\n" + b"\n" * 500_000, "endsolid"),
+    "solid_cut.stl": (b"solid".ljust(80, b"\0") + struct.pack("<I", 9) + b"\0" * 90, "promises 9 triangles"),
     "minus.xyz": (b"0 0 0\n1 0 -\n", "b'-'"),
     "nan.xyz": (b"nan nan nan\ninf 0 0\n", "none of the 2 points"),
     "object.npy": (npy(np.array([[1, "a", None]], dtype=object), allow_pickle=True), "object"),
@@ -163,6 +176,8 @@ CASES = {
     "cut.npz": (npz(points=npy(np.zeros((100, 3))))[:-30], "unpacked"),
     "object.npz": (npz(points=npy(np.array([[1, "a", None]], dtype=object), allow_pickle=True)), "object"),
     "normals.npz": (npz(points=npy(np.ones((4, 3))), normals=npy(np.ones((3, 3)))), "normals of shape"),
+    "bomb.npz": (npz(zipfile.ZIP_BZIP2, points=npy(np.zeros((10**6, 3)))), "NumPy does not write"),
+    "lying.npz": (lying(), "promises numbers"),
     "billions.npz": (npz(points=npy_header((BILLIONS, 3)) + b"\0" * 900), "5000000000"),
 }
 

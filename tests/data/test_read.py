@@ -127,6 +127,8 @@ def test_arrays_saved_by_numpy(tmp_path, dtype, order):
 SQUARE = "0 0 0\n1 0 0\n1 1 0\n0 1 0\n"
 OFFS = {
     "plain": f"OFF\n4 2 0\n{SQUARE}3 0 1 2\n3 0 2 3\n",
+    "lower case": f"off\n4 2 0\n{SQUARE}3 0 1 2\n3 0 2 3\n",
+    "all on one line": f"OFF 4 2 0 {SQUARE}3 0 1 2 3 0 2 3".replace("\n", " "),
     "glued": f"OFF4 2 0\n{SQUARE}3 0 1 2\n3 0 2 3\n",
     "one line": f"OFF 4 2 0\n{SQUARE}3 0 1 2\n3 0 2 3\n",
     "no edges": f"OFF\n4 2\n{SQUARE}3 0 1 2\n3 0 2 3",
@@ -214,6 +216,7 @@ def test_a_pcd_with_padding_counts_and_rows_of_nan(tmp_path):
         '"id","z","x","y"\n0,3,1,2\n1,6,4,5\n',
         "2\n1 2 3\n4 5 6\n",
         "1\t2\t3\r\n4\t5\t6\r\n",
+        "1, 2, 3\n4 ,5 ,6\n",
         "1 2 3\r4 5 6\r",
         "1 2 3 255 0 0\n4 5 6 0 128 0\n",
         "1;2;3\n\n4;5;6\n\n",
@@ -232,6 +235,46 @@ def test_unit_or_named_columns_are_normals(tmp_path, text):
     cloud = read(save(tmp_path / "cloud.txt", text))
     assert cloud.points.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert cloud.normals.tolist() == [[0, 0, 1], [0, 0.6, 0.8]]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "v 1 2 3\nvn 0 0 1\nv 4 5 6\nvn 0 0.6 0.8\n",
+        "NOFF\n2 0 0\n1 2 3 0 0 1\n4 5 6 0 0.6 0.8\n",
+        "ply\nformat ascii 1.0\nelement vertex 2\n"
+        + "".join(f"property float {name}\n" for name in ("x", "y", "z", "nx", "ny", "nz"))
+        + "end_header\n1 2 3 0 0 1\n4 5 6 0 0.6 0.8\n",
+    ],
+    ids=["OBJ", "NOFF", "PLY"],
+)
+def test_clouds_keep_the_normals_of_their_files(tmp_path, text):
+    cloud = read(save(tmp_path / "cloud", text))
+    assert cloud.points.tolist() == [[1, 2, 3], [4, 5, 6]]
+    assert cloud.normals.tolist() == [[0, 0, 1], [0, 0.6, 0.8]]
+
+
+def test_a_binary_stl_may_begin_with_solid_and_end_with_more(tmp_path):
+    plain = trimesh.creation.box().export(file_type="stl")
+    ours = read(save(tmp_path / "box.stl", b"solid" + plain[5:] + b"\0\0"))
+    np.testing.assert_array_equal(triangles(ours), triangles(read(save(tmp_path / "plain.stl", plain))))
+
+
+def test_a_ply_may_give_its_faces_first(tmp_path):
+    header = "ply\nformat ascii 1.0\nelement face 1\nproperty list uchar int vertex_indices\nelement vertex 3\n"
+    header += "property float x\nproperty float y\nproperty float z\nend_header\n"
+    mesh = read(save(tmp_path / "a.ply", header + "3 0 1 2\n0 0 0\n1 0 0\n0 1 0\n"))
+    assert triangles(mesh).tolist() == [[[0, 0, 0], [1, 0, 0], [0, 1, 0]]]
+
+
+def test_comments_may_be_in_any_language(tmp_path):
+    # Å in UTF-8 ends with the byte that Latin-1 takes for the end of a line.
+    ply = "ply\nformat ascii 1.0\ncomment by \u00c5ke \u00c5\nelement vertex 1\n"
+    ply += "property float x\nproperty float y\nproperty float z\nend_header\n1 2 3\n"
+    pcd = "VERSION 0.7\n# by \u00c5FIELDS\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\n"
+    pcd += "WIDTH 1\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS 1\n# \u00c5POINTS 2\nDATA ascii\n1 2 3\n"
+    for text in (ply, pcd):
+        assert read(save(tmp_path / "scan", text)).points.tolist() == [[1, 2, 3]]
 
 
 def test_points_and_normals_stay_together_when_some_are_dropped(tmp_path):

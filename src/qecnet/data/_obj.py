@@ -10,6 +10,7 @@ from qecnet.data._numbers import numbers, rows, without_comments
 from qecnet.data._parts import Malformed, Parts, fan, whole
 
 _VERTEX = re.compile(rb"^[ \t]*v[ \t]+(\S+[ \t]+\S+[ \t]+\S+)?", re.MULTILINE)
+_NORMAL = re.compile(rb"^[ \t]*vn[ \t]+(\S+[ \t]+\S+[ \t]+\S+)", re.MULTILINE)
 _FACE = re.compile(rb"^[ \t]*f[ \t]+([^\r\n]*)", re.MULTILINE)
 _TEXTURE_AND_NORMAL = re.compile(rb"/\S*")
 
@@ -24,7 +25,10 @@ def parse(data: bytes) -> Parts:
     points = numbers(b"\n".join(vertices)).reshape(-1, 3)
     polygons = _FACE.findall(data)
     if not polygons:
-        return Parts(points)
+        normals = _NORMAL.findall(data)
+        return Parts(
+            points, normals=numbers(b"\n".join(normals)).reshape(-1, 3) if len(normals) == len(points) else None
+        )
     values, sizes = rows(_TEXTURE_AND_NORMAL.sub(b"", b"\n".join(polygons)))
     corners = whole(values)
     if (corners == 0).any() or len(sizes) != len(polygons):

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qecnet.data import _formats
-from qecnet.data.read import ReadError, read
+from qecnet.data.read import ReadError, read, shape_of
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.mesh import Mesh
 
@@ -49,11 +48,7 @@ class ZipSource:
         try:
             if path.suffix == ".drc":
                 return _draco(data, self.member)
-            points, faces, normals = _formats.parse(data, path.suffix.lower())
-            if faces is not None:
-                return Mesh(torch.tensor(points), torch.tensor(faces), path.name).clean()
-            known = None if normals is None else torch.tensor(normals)
-            return PointCloud(torch.tensor(points), known, path.name).clean()
+            return shape_of(data, path)
         except ValueError as error:
             reason = str(error).removeprefix(f"{path.name}: ")
             raise ReadError(f"{self.archive}: its member {self.member} {reason}") from error

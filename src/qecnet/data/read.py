@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from qecnet.data import _formats
-from qecnet.data._parts import Malformed
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.mesh import Mesh
 
@@ -25,9 +24,10 @@ class ReadError(ValueError):
 def read(path: str | os.PathLike[str]) -> Mesh | PointCloud:
     """Reads OFF, OBJ, PLY, STL, PCD, XYZ/TXT/CSV, NPY or NPZ, told apart by content where the extension lies.
 
-    What has faces is a `Mesh`, all objects of a file together, with polygons cut into triangles; everything else is a
-    `PointCloud`, with normals where the file gives them. Coordinates are the file's own, in float64. What is not
-    finite has been dropped, and from a cloud exact repeats too: see the counts `non_finite` and `duplicates`.
+    What has faces is a `Mesh`, all objects of a file together, with polygons cut into triangles (its normals are its
+    faces', whatever the file gives); everything else is a `PointCloud`, with normals where the file gives each point
+    one. Coordinates are the file's own, in float64. What is not finite has been dropped, and from a cloud exact
+    repeats too: see the counts `non_finite` and `duplicates`.
 
     Raises `ReadError` for anything that cannot be read. The memory used is in proportion to the file's length, whatever
     its header promises.
@@ -35,17 +35,19 @@ def read(path: str | os.PathLike[str]) -> Mesh | PointCloud:
     path = Path(path)
     data = _load(path)
     try:
-        points, faces, normals = _formats.parse(data, path.suffix.lower())
-    except Malformed as error:
-        raise _read_error(path, error) from error
-    try:
-        if faces is not None:
-            mesh = Mesh(_tensor(points), _tensor(faces), path.name)
-            # Asked of NumPy, on one thread: on a busy machine, torch's waking of others took longer than the file.
-            return mesh if np.isfinite(points).all() else mesh.clean()
-        return PointCloud(_tensor(points), None if normals is None else _tensor(normals), path.name).clean()
+        return shape_of(data, path)
     except ValueError as error:
         raise _read_error(path, error) from error
+
+
+def shape_of(data: bytes, path: PurePath) -> Mesh | PointCloud:
+    """The shape in the bytes of a file of this path, which gives its name and extension."""
+    points, faces, normals = _formats.parse(data, path.suffix.lower())
+    if faces is not None:
+        mesh = Mesh(_tensor(points), _tensor(faces), path.name)
+        # Asked of NumPy, on one thread: on a busy machine, torch's waking of others took longer than the file.
+        return mesh if np.isfinite(points).all() else mesh.clean()
+    return PointCloud(_tensor(points), None if normals is None else _tensor(normals), path.name).clean()
 
 
 def read_cloud(
