@@ -21,7 +21,7 @@ from torch import Tensor
 
 import plain_network
 from measure import RESULTS, milliseconds, report
-from qecnet.algebra import random_quaternion
+from qecnet.algebra import compile_eigenvectors, random_quaternion
 from qecnet.nn import CONFIGS, Capsules, Level, Pooling, QECConfig, QECNet, spread_loss
 
 BATCH, SEED = 8, 0
@@ -147,13 +147,11 @@ def memory_row() -> dict[str, Any]:
 
 def compiled_rows() -> list[dict[str, Any]]:
     """With the one function compiled that is small, of fixed shape and hot; start-up beside it."""
-    import qecnet.nn.routing as routing
-
     config = replace(CONFIGS["paper"], classes=40)
     net, batch, labels = make_network(config), make_batch(config), torch.arange(BATCH)
     ours = lambda: net(*batch).activations  # noqa: E731
     eager = milliseconds(inference(ours), 6) / BATCH, milliseconds(training(net, ours, labels), 6) / BATCH
-    routing.dominant_eigenvector = torch.compile(routing.dominant_eigenvector, dynamic=False)
+    compile_eigenvectors()
     start = time.perf_counter()
     inference(ours)()
     training(net, ours, labels)()

@@ -5,6 +5,7 @@ over the batch ("packed"), so that each step is a handful of element-wise operat
 `torch.compile` fuses into a single kernel. `torch.linalg.eigh` is the obvious twin that the tests compare with.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,8 +32,8 @@ def dominant_eigenvector(matrix: Tensor, *, semidefinite: bool = False) -> Tenso
     """Unit eigenvector of the largest eigenvalue. (..., 4, 4) symmetric → (..., 4).
 
     - Only the symmetric part of `matrix` counts. Moments are positive semi-definite; where a matrix is not, it is
-      shifted until it is, and the gap counts relative to λ₁ − λ₄ instead of λ₁. `semidefinite=True` says that none needs
-      it, which saves the look.
+      shifted until it is, and the gap counts relative to λ₁ − λ₄ instead of λ₁. `semidefinite=True` says that none
+      needs it, which saves the look.
     - The sign is a deterministic function of the matrix, and otherwise unspecified.
     - An all-zero matrix gives (1, 0, 0, 0), the identity rotation, and passes no gradient.
     - Where λ₁ and λ₂ are equal, or closer than about 1e-3 (float32) or 1e-7 (float64) of λ₁, the result is some vector
@@ -52,7 +53,7 @@ class _DominantEigenvector(torch.autograd.Function):
         if not semidefinite:
             shift = _indefiniteness(a, _square(a))
             a = tuple(x + shift if k in _DIAGONAL else x for k, x in enumerate(a))
-        return torch.stack(_power_limit(a, _SQUARINGS[matrix.dtype]), dim=-1).view(matrix.shape[:-1])
+        return torch.stack(_limit(a, _SQUARINGS[matrix.dtype]), dim=-1).view(matrix.shape[:-1])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: Tensor) -> None:
@@ -108,6 +109,18 @@ def _power_limit(a: Packed, squarings: int) -> Packed:
     inverse = 1 / _one_if_zero(norm)
     w, x, y, z = (component.mul_(inverse) for component in vector)
     return torch.where(norm == 0, 1.0, w), x, y, z
+
+
+_limit: Callable[[Packed, int], Packed] = _power_limit
+
+
+def compile_eigenvectors() -> None:
+    """From here on, let `torch.compile` fuse the squarings into one kernel, for every mean and every routing.
+
+    Worth it for long runs: the first call with a new number of matrices then takes the better part of a minute.
+    """
+    global _limit
+    _limit = torch.compile(_power_limit)
 
 
 def _trace(a: Packed) -> Tensor:
