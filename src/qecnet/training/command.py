@@ -18,7 +18,7 @@ from qecnet.training.distributed import Processes, processes
 from qecnet.training.folder import RunFolder
 from qecnet.training.loop import StoppedError
 from qecnet.training.loop import train as run
-from qecnet.training.settings import Settings, parse_setting, read_settings
+from qecnet.training.settings import Settings, make_settings, parse_setting, read_settings
 from qecnet.training.tensorboard import tensorboard
 
 STOPPED = 130
@@ -52,12 +52,16 @@ def train(
     given |= {name: value for name, value in named.items() if value is not None}
     given |= dict(parse_setting(text) for text in change or ())
     folder = RunFolder(out)
-    chosen = folder.resumed_settings(given) if resume else folder.new_settings(given)
+    chosen = folder.resumed_settings(given) if resume else make_settings(given)
+    if not resume:
+        folder.check_unused()
     frames = _frames(chosen, data, cache or _cache_folder(), workers)
     with processes() as among, ExitStack() as stack:
         console = Console(quiet=not among.is_first)
         if among.is_first:
             stack.enter_context(folder.claimed())
+            if not resume:  # while frames were computed, another run may have begun there, and ended
+                folder.check_unused()
         watcher = stack.enter_context(display(console, chosen.epochs))
         if among.is_first and use_tensorboard:
             watcher.epoch.append(stack.enter_context(tensorboard(out / "tensorboard")))

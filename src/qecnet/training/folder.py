@@ -45,9 +45,8 @@ class RunFolder:
     def curves(self) -> Path:
         return self.path / "curves.png"
 
-    def new_settings(self, given: Mapping[str, Any]) -> Settings:
-        """The settings of a new run; refused where the folder holds one, or anything that it would overwrite."""
-        settings = make_settings(given)
+    def check_unused(self) -> None:
+        """Refuses a folder that holds a run, or anything that a run would overwrite."""
         if self.path.exists() and not self.path.is_dir():
             raise ValueError(f"{self.path}: is a file; give --out a folder for the run")
         files = self.settings, self.checkpoint, self.log, self.weights, self.result, self.curves
@@ -55,7 +54,6 @@ class RunFolder:
             raise ValueError(
                 f"{self.path}: holds a run already ({there[0]}); go on with it with --resume, or give another --out"
             )
-        return settings
 
     def resumed_settings(self, given: Mapping[str, Any]) -> Settings:
         """The settings of the run in the folder; refused where one that is given now is another."""
