@@ -1,6 +1,10 @@
 """From a cloud to what the network reads."""
 
 import dataclasses
+import os
+import signal
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -131,6 +135,39 @@ def test_the_number_of_workers_changes_nothing(bumpy):
         for field in dataclasses.fields(a):
             assert torch.equal(getattr(a, field.name), getattr(b, field.name)), field.name
     assert not torch.equal(alone[0].points, alone[1].points), "each cloud has a draw of its own"
+
+
+def test_an_interrupt_is_one_exception(tmp_path):
+    """Ctrl-C reaches every process of the terminal; only the one that was asked to work may say so."""
+    script = tmp_path / "many.py"
+    script.write_text("""
+import torch
+from qecnet.geometry import PointCloud, prepare_many
+
+def clouds():
+    for i in range(1000):
+        if i == 20:
+            print("started", flush=True)
+        yield PointCloud(torch.randn(3000, 3))
+
+if __name__ == "__main__":
+    try:
+        prepare_many(clouds(), workers=2, progress=False)
+    except KeyboardInterrupt:
+        print("interrupted")
+""")
+    process = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    assert process.stdout.readline() == "started\n"
+    os.killpg(process.pid, signal.SIGINT)
+    out, errors = process.communicate(timeout=60)
+    assert (process.returncode, out, errors) == (0, "interrupted\n", "")
+
+
+def test_a_viewpoint_that_is_nowhere_is_one_sentence():
+    with pytest.raises(ValueError, match=r"viewpoint is \(inf, 0, 0\)"):
+        PrepareConfig(sign=(float("inf"), 0, 0))
 
 
 def test_a_bad_cloud_among_many_is_named(bumpy):

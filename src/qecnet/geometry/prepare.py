@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from multiprocessing import get_context
 from typing import Literal
@@ -50,6 +52,8 @@ class PrepareConfig:
                     f"{name} is {getattr(self, name)} and neighbours is {self.neighbours}; "
                     f"a patch needs at least as many {name} as it has neighbours"
                 )
+        if isinstance(self.sign, tuple) and not np.isfinite(self.sign).all():
+            raise ValueError(f"the viewpoint is {self.sign}; give three finite coordinates")
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,14 +163,33 @@ def _in_process(clouds: Iterable[PointCloud], config: PrepareConfig, seed: int) 
 
 def _in_pool(clouds: Iterable[PointCloud], config: PrepareConfig, seed: int, workers: int) -> Iterator[Arrays]:
     # A fork would inherit torch's and BLAS's threads half-way through their work.
-    with ProcessPoolExecutor(workers, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,))
+    try:
         waiting: deque[Future[Arrays]] = deque()
         for index, cloud in enumerate(clouds):
-            waiting.append(pool.submit(_one, index, *_parts(cloud), config, seed))
+            parts = _parts(cloud)
+            with _interrupts_held():
+                waiting.append(pool.submit(_one, index, *parts, config, seed))
             if len(waiting) > 4 * workers:
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    finally:
+        # Whoever stops half-way does not wait for clouds that nobody has begun.
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Lets Ctrl-C wait for the block's end; processes that start in it never see one, and leave it to their parent."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _parts(cloud: PointCloud) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, float, str]:
