@@ -131,6 +131,74 @@ def test_bad_input_is_one_sentence(run, tmp_path):
     assert "few.xyz: cloud has 3 distinct points" in run("frames", few).stderr
 
 
+SQUARE = "0 0 0\n1 0 0\n1 1 0\n0 1 0\n"
+CLOUD = torch.randn(300, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+REFUSED = {
+    "header.ply": "ply\nformat ascii 1.0\nelement vertex 4\n",
+    "past.off": f"OFF\n4 1 0\n{SQUARE}3 0 1 9\n",
+    "no_area.off": "OFF\n3 1 0\n0 0 0\n1 1 1\n2 2 2\n3 0 1 2\n",
+    "equal.xyz": "0.1 0.2 0.3\n" * 50,
+    "nan.xyz": "nan nan nan\n" * 50,
+    "billions.off": f"OFF\n5000000000 1 0\n{SQUARE}3 0 1 2\n",
+    "loop.off": None,
+}
+MASKED = {
+    "line.xyz": torch.linspace(0, 1, 50, dtype=torch.float64)[:, None] * torch.tensor([1.0, 2, 3]),
+    "plane.xyz": CLOUD * torch.tensor([1.0, 1, 0]),
+    "some_nan.xyz": torch.cat([CLOUD, torch.full((3, 3), torch.nan, dtype=torch.float64)]),
+    "huge.xyz": 1e12 * CLOUD,
+    "tiny.xyz": 1e-12 * CLOUD,
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_without_a_shape_is_one_line_and_writes_nothing(run, tmp_path, name):
+    path, out = tmp_path / name, tmp_path / "out.npz"
+    if REFUSED[name] is None:
+        path.symlink_to(path)
+    else:
+        path.write_text(REFUSED[name])
+    result = run("frames", path, "-o", out)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert name in result.stderr
+    assert [p.name for p in tmp_path.iterdir()] == [name], "nothing half-written"
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_what_can_be_prepared_is_with_what_has_no_frame_masked(run, tmp_path, name):
+    path, out = tmp_path / name, tmp_path / "out.npz"
+    np.savetxt(path, MASKED[name].numpy(), fmt="%.17g")
+    result = run("frames", path, "-o", out, "--method", "centred")
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    with np.load(out) as frames:
+        assert np.isfinite(frames["quaternions"]).all()
+        assert np.isfinite(frames["points"]).all()
+        assert frames["valid"].any() == (name not in ("line.xyz", "plane.xyz"))
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--points", 100_000_000_000),
+        ("--seed", 99_999_999_999_999_999_999),
+        ("--viewpoint", "inf", 0, 0),
+        ("--viewpoint", "nan", 0, 0),
+        ("-o", "folder.npz", "--force"),
+    ],
+)
+def test_options_out_of_range_are_refused_in_words(run, file, tmp_path, monkeypatch, arguments):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder.npz").mkdir()
+    result = run("frames", file, *arguments)
+    assert result.exit_code in (1, 2)
+    assert isinstance(result.exception, SystemExit)
+    assert result.stdout == ""
+    assert any(words in result.stderr for words in ("Invalid value", "finite", "is a folder"))
+
+
 def test_repeatability_of_a_folder_is_a_table(run, file, tmp_path, monkeypatch):
     monkeypatch.setattr("qecnet.cli.repeatability.SIZES", (1500, 600))
     out = tmp_path / "table.csv"

@@ -21,13 +21,19 @@ def one_sentence() -> Iterator[None]:
         raise typer.Exit(1) from error
 
 
+LARGEST_SEED = 2**63 - 1
+MOST_POINTS = 10_000_000
+
+
 def check_writable(path: Path, force: bool, suffixes: tuple[str, ...]) -> None:
     """Refuses, before any work is done, a file that is in the way or of a kind that cannot be written."""
     if path.suffix.lower() not in suffixes:
         raise ValueError(f"{path}: cannot write this kind of file; name it {' or '.join('*' + s for s in suffixes)}")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
-    if path.is_dir() or (path.exists() and not force):
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; name a file")
+    if path.exists() and not force:
         raise ValueError(f"{path}: exists already; name another file, or overwrite it with --force")
 
 
