@@ -1,4 +1,5 @@
-"""10,000 points in memory to 512 FLARE frames and 64 patches: time, against a plain per-point loop, and memory.
+"""10,000 points in memory to 512 FLARE frames and 64 patches: time, against a plain per-point loop, and memory;
+the same for a scan of two million points.
 
     python benchmarks/bench_frames.py [--many 300]
 
@@ -23,6 +24,7 @@ from qecnet.geometry import (
     fit_normals,
     local_frames,
     patches,
+    prepare,
     prepare_many,
 )
 
@@ -119,6 +121,13 @@ def main() -> None:
     frames_plain(points.double().numpy(), at.numpy(), default_radii(points))
     plain = 1000 * (time.perf_counter() - start)
     print(f"plain loop over points in NumPy: {plain:.0f} ms, {plain / frames:.0f} times the frames above")
+
+    scan = PointCloud(furniture(9, 2_000_000).double())
+    before = peak_megabytes()
+    start = time.perf_counter()
+    prepare(scan, generator=torch.Generator().manual_seed(0))
+    took = time.perf_counter() - start
+    print(f"a scan of 2,000,000 points prepared: {took:.2f} s, {peak_megabytes() - before:.0f} MB over the scan's own")
 
     start = time.perf_counter()
     prepare_many([PointCloud(clouds[i % 5]) for i in range(arguments.many)], workers=2, progress=False)

@@ -53,6 +53,20 @@ def test_frames_of_real_clouds_turn_with_them(modelnet, method, dtype, count):
     assert (errors < limit).double().mean() >= share
 
 
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 37.0, 1e12])
+@pytest.mark.parametrize("offset", [0.0, 2.0])
+def test_place_and_scale_leave_real_clouds_their_frames(modelnet, method, dtype, scale, offset):
+    errors = []
+    for cloud in modelnet:
+        at = farthest_points(cloud, 512)
+        moved = (cloud + offset * cloud.norm(dim=-1).max() * torch.tensor([1.0, -0.5, 0.3])) * scale
+        before, after = (local_frames(c.to(dtype), at, method) for c in (cloud, moved))
+        assert torch.equal(before.valid, after.valid)
+        errors.append(degrees(before.quaternions, after.quaternions)[before.valid])
+    limit, share = (0.01, 0.999) if dtype == torch.float64 else (0.5, 0.99)
+    assert (torch.cat(errors) < limit).double().mean() >= share
+
+
 @given(seed=st.integers(0, 2**32 - 1), power=st.integers(-12, 12), steps=st.integers(-1000, 1000))
 @settings(max_examples=15, deadline=None)
 @pytest.mark.parametrize("name", METHODS)
