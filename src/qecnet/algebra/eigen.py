@@ -100,9 +100,9 @@ def _power_limit(a: Packed, squarings: int) -> Packed:
     rows = _rows(a)
     largest, column = rows[0][0], rows[0]
     for i in (1, 2, 3):
-        better = rows[i][i] > largest
-        largest = torch.where(better, rows[i][i], largest)
-        column = tuple(torch.where(better, new, old) for new, old in zip(rows[i], column, strict=True))
+        better = (rows[i][i] > largest).to(largest.dtype)  # lerp by 0 or 1 is exact, and ten times as fast as where
+        largest = torch.lerp(largest, rows[i][i], better)
+        column = tuple(torch.lerp(old, new, better) for new, old in zip(rows[i], column, strict=True))
     inverse = 1 / _one_if_zero(largest)
     vector = _apply(a, _apply(a, tuple(x * inverse for x in column)))
     norm = torch.sqrt(_dot(vector, vector))
