@@ -123,7 +123,13 @@ def _surface(points: Tensor, surface: float | Tensor, generator: torch.Generator
 
 def _chunks(queries: Array, tree: cKDTree, radius: float) -> Iterator[Array]:
     """Runs of the queries (M, 3), each with no more neighbours within `radius` than fit into memory together."""
-    up_to = np.cumsum(tree.query_ball_point(queries, radius, return_length=True))
+
+    def counts(places: Array) -> Array:
+        return np.asarray(tree.query_ball_point(places, radius, return_length=True))
+
+    # Counting takes a third of the search itself: few places tell whether there is anything to count.
+    sparse = 2 * counts(queries[::16]).max() * min(len(queries), _AT_ONCE) <= _PAIRS
+    up_to = np.zeros(len(queries)) if sparse else np.cumsum(counts(queries))
     start = 0
     while start < len(queries):
         before = up_to[start - 1] if start else 0

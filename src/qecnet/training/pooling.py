@@ -21,13 +21,16 @@ def pool(points: Tensor, valid: Tensor, starts: Tensor, count: int, size: int) -
     nearest = torch.where(valid, torch.inf, -1.0)
     centres = torch.empty(len(points), count, dtype=torch.int64)
     there = torch.empty(len(points), count, dtype=torch.bool)
+    axes = points.permute(2, 0, 1).contiguous()
     chosen = starts
     for i in range(count):
         centres[:, i] = chosen
         # A frame that was chosen, like one that is invalid, is at −1 from then on: none is left when all are.
         there[:, i] = nearest[clouds, chosen] >= 0
         nearest[clouds, chosen] = -1
-        torch.minimum(nearest, (points - points[clouds, chosen][:, None]).square().sum(-1), out=nearest)
+        away = [axis - axis[clouds, chosen][:, None] for axis in axes]
+        distance = (away[0] * away[0]).addcmul_(away[1], away[1]).addcmul_(away[2], away[2])
+        torch.minimum(nearest, distance, out=nearest)
         chosen = nearest.argmax(-1)
     centres.masked_fill_(~there, 0)
     distance = torch.cdist(points[clouds[:, None], centres], points, compute_mode="donot_use_mm_for_euclid_dist")
