@@ -2,8 +2,7 @@
 
 python benchmarks/bench_training.py
 
-The paper's network on the procedural shapes, batches of 8 and of 16; and what a new pooling graph costs,
-made for a batch at once or for one cloud after the other.
+The paper's network on the procedural shapes, total batches of 8 and of 16.
 """
 
 import json
@@ -14,11 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from measure import milliseconds, report
-from qecnet.geometry import patches
-from qecnet.training.pooling import pool
+from measure import report
 
 CORES = os.cpu_count() or 1
 
@@ -69,23 +64,5 @@ def training_rows() -> list[dict[str, Any]]:
     return table
 
 
-def pooling_row() -> dict[str, Any]:
-    generator = torch.Generator().manual_seed(0)
-    points = torch.randn(8, 512, 3, generator=generator)
-    valid = torch.rand(8, 512, generator=generator) < 0.9
-    starts = valid.int().argmax(-1)
-    plain = milliseconds(lambda: [patches(p, v) for p, v in zip(points, valid, strict=True)]) / 8
-    ours = milliseconds(lambda: pool(points, valid, starts, 64, 9)) / 8
-    return {
-        "what": "a new pooling graph, 512 frames, 64 patches of 9",
-        "unit": "ms a shape",
-        "reference": "patches, cloud by cloud",
-        "of it": plain,
-        "ours": ours,
-        "times": plain / ours,
-        "aim": "hidden behind a step",
-    }
-
-
 if __name__ == "__main__":
-    report("training", [*training_rows(), pooling_row()])
+    report("training", training_rows())
