@@ -3,19 +3,18 @@ the same for a scan of two million points.
 
     python benchmarks/bench_frames.py [--many 300]
 
-The shape is procedural, so that anyone can repeat it. Times are medians over shapes and repeats.
+The shape is procedural, so that anyone can repeat it. Times are the fastest of a second.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
 import time
-from collections.abc import Callable
 
 import numpy as np
 import torch
 
+from measure import megabytes, milliseconds, report, row
 from qecnet.geometry import (
     PointCloud,
     Radii,
@@ -53,7 +52,7 @@ def frames_plain(points: np.ndarray, at: np.ndarray, radii: Radii) -> np.ndarray
         return np.linalg.norm(points - points[i], axis=1)
 
     frames = np.zeros((len(at), 2, 3))
-    for row, i in enumerate(at):
+    for place, i in enumerate(at):
         distances = distances_from(i)
         near = np.flatnonzero(distances <= radii.z_axis)
         ring = np.flatnonzero((distances > radii.margin * radii.tangent) & (distances <= radii.tangent))
@@ -67,22 +66,8 @@ def frames_plain(points: np.ndarray, at: np.ndarray, radii: Radii) -> np.ndarray
         z *= np.sign(z @ np.mean([normals[j] for j in near], axis=0))
         heights = (points[ring] - points[i]) @ z
         x = points[ring[heights.argmax()]] - points[i] - heights.max() * z
-        frames[row] = x / np.linalg.norm(x), z
+        frames[place] = x / np.linalg.norm(x), z
     return frames
-
-
-def milliseconds(work: Callable[[], object], repeats: int) -> float:
-    work()
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        work()
-        times.append(time.perf_counter() - start)
-    return 1000 * float(np.median(times))
-
-
-def peak_megabytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def to_patches(points: torch.Tensor) -> None:
@@ -97,43 +82,43 @@ def main() -> None:
     arguments = parser.parse_args()
 
     clouds = [furniture(seed) for seed in range(5)]
-    before = peak_megabytes()
-    to_patches(clouds[0])
-    print(f"peak memory over the interpreter: {peak_megabytes() - before:.0f} MB")
-
-    whole = np.median([milliseconds(lambda p=p: to_patches(p), 9) for p in clouds])
-    print(f"10,000 points to 512 frames and 64 patches: {whole:.1f} ms on {torch.get_num_threads()} threads")
     points = clouds[0]
     at = farthest_points(points, 512)
-    for name, work in (
-        ("  farthest points, 512", lambda: farthest_points(points, 512)),
-        ("  default radii", lambda: default_radii(points)),
-        ("  normals at all points within 0.15", lambda: fit_normals(points, radius=0.15)),
-        ("  FLARE frames, normals included", lambda: local_frames(points, at)),
-        ("  SHOT frames", lambda: local_frames(points, at, "shot")),
-        ("  centred frames", lambda: local_frames(points, at, "centred")),
-        ("  patches", lambda: patches(points[at])),
-    ):
-        print(f"{name}: {milliseconds(work, 9):.1f} ms")
-
-    frames = milliseconds(lambda: local_frames(points, at), 9)
+    before = megabytes("VmHWM")
+    to_patches(points)
+    memory = megabytes("VmHWM") - before
+    whole = float(np.median([milliseconds(lambda p=p: to_patches(p)) for p in clouds]))
+    frames = milliseconds(lambda: local_frames(points, at))
     start = time.perf_counter()
     frames_plain(points.double().numpy(), at.numpy(), default_radii(points))
     plain = 1000 * (time.perf_counter() - start)
-    print(f"plain loop over points in NumPy: {plain:.0f} ms, {plain / frames:.0f} times the frames above")
+    rows = [
+        row("10,000 points to 512 FLARE frames and 64 patches", whole, aim="≤ 40"),
+        row("512 FLARE frames, normals included", frames, "ms", "plain loop in NumPy", plain, "≥ 10"),
+        row("peak memory of the first, over the interpreter", memory, "MB", aim="< 300"),
+    ]
+    for name, work in (
+        ("512 farthest points", lambda: farthest_points(points, 512)),
+        ("default radii", lambda: default_radii(points)),
+        ("normals at all points within 0.15", lambda: fit_normals(points, radius=0.15)),
+        ("512 SHOT frames", lambda: local_frames(points, at, "shot")),
+        ("512 centred frames", lambda: local_frames(points, at, "centred")),
+        ("64 patches", lambda: patches(points[at])),
+    ):
+        rows.append(row(f"part: {name}", milliseconds(work)))
 
     scan = PointCloud(furniture(9, 2_000_000).double())
     start = time.perf_counter()
     prepare(scan, generator=torch.Generator().manual_seed(0))
-    took = time.perf_counter() - start
-    print(f"a scan of 2,000,000 points prepared: {took:.2f} s")
-    print(f"peak memory over the interpreter, with the making of that scan: {peak_megabytes() - before:.0f} MB")
+    rows.append(row("a scan of 2,000,000 points prepared", time.perf_counter() - start, "s"))
+    rows.append(row("peak memory with the making of that scan", megabytes("VmHWM") - before, "MB", aim="< 2000"))
 
     start = time.perf_counter()
     prepare_many([PointCloud(clouds[i % 5]) for i in range(arguments.many)], workers=2, progress=False)
-    took = time.perf_counter() - start
-    rate = arguments.many / took
-    print(f"prepare_many, two workers, their start included: {rate:.1f} shapes/s, 4,899 shapes in {4899 / rate:.0f} s")
+    rate = arguments.many / (time.perf_counter() - start)
+    rows.append(row(f"prepare_many, two workers, {arguments.many} clouds, start included", rate, "shapes/s"))
+    rows.append(row("ModelNet10's 4,899 shapes at that rate", 4899 / rate, "s", aim="< 300"))
+    report("frames", rows)
 
 
 if __name__ == "__main__":

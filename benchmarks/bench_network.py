@@ -7,12 +7,10 @@ python benchmarks/bench_network.py --sweep    # how the time grows with patches,
 
 import argparse
 import multiprocessing
-import re
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,7 +18,7 @@ import torch
 from torch import Tensor
 
 import plain_network
-from measure import RESULTS, milliseconds, report
+from measure import RESULTS, megabytes, milliseconds, report
 from qecnet.algebra import compile_eigenvectors, random_quaternion
 from qecnet.nn import CONFIGS, Capsules, Level, Pooling, QECConfig, QECNet, spread_loss
 
@@ -115,14 +113,9 @@ def peak_memory(which: str, result: Any) -> None:
     config = replace(CONFIGS["paper"], classes=40)
     batch, labels, net = make_batch(config), torch.arange(BATCH), make_network(config)
     forward = (lambda: net(*batch).activations) if which == "ours" else (lambda: plain_network.network(net, *batch))
-    before = highest_memory()
+    before = megabytes("VmHWM")
     training(net, forward, labels)()
-    result.value = highest_memory() - before
-
-
-def highest_memory() -> float:
-    """This process's peak so far in MB; getrusage would also count what its parent had before it was started."""
-    return float(re.search(r"VmHWM:\s*(\d+)", Path("/proc/self/status").read_text())[1]) / 1e3
+    result.value = megabytes("VmHWM") - before
 
 
 def memory_row() -> dict[str, Any]:
@@ -135,7 +128,7 @@ def memory_row() -> dict[str, Any]:
         process.join()
         found.append(value.value)
     return {
-        "what": f"peak memory of a training step, 40 classes, batch of {BATCH}",
+        "what": f"memory that a training step adds at its peak, 40 classes, batch of {BATCH}",
         "unit": "MB",
         "reference": "plain formulas + eigh",
         "of it": found[0],

@@ -13,12 +13,12 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import torch
 import trimesh
-from rich.console import Console
-from rich.table import Table
 
+from measure import megabytes, report, row
 from qecnet.data import read, write
 from qecnet.geometry import PointCloud
 
@@ -36,29 +36,20 @@ def by_turns(repeats: int, *functions: Callable[[], object]) -> list[list[float]
     return [sorted(taken) for taken in times]
 
 
-def off_against_trimesh(folder: Path) -> Table:
-    table = Table(
-        "MB", "vertices", "digits", "of 41", "trimesh ms", "qecnet ms", "times as fast", title="A sphere as OFF"
-    )
+def off_against_trimesh(folder: Path) -> list[dict[str, Any]]:
+    rows = []
     for rings, digits in ((82, 10), (88, 6), (142, 10)):
         sphere = trimesh.creation.uv_sphere(radius=30.0, count=[rings, rings])
         path = folder / "sphere.off"
         path.write_text(trimesh.exchange.off.export_off(sphere, digits=digits))
         theirs, ours = by_turns(41, lambda p=path: trimesh.load_mesh(p, process=False), lambda p=path: read(p))
+        size = f"OFF of {path.stat().st_size / 1e6:.2f} MB, {len(sphere.vertices):,} vertices, {digits} digits"
         for name, place in (("median", 20), ("best", 0)):
-            their, our = theirs[place], ours[place]
-            size = f"{path.stat().st_size / 1e6:.2f}", f"{len(sphere.vertices):,}", str(digits)
-            table.add_row(*size, name, f"{their:.1f}", f"{our:.1f}", f"{their / our:.1f}")
-    return table
+            rows.append(row(f"{size}, {name} of 41", ours[place], "ms", "trimesh", theirs[place], "≥ 10"))
+    return rows
 
 
-def megabytes(field: str) -> float:
-    """A memory figure of this process as Linux keeps it: `VmRSS` is now, `VmHWM` the peak."""
-    line = next(line for line in Path("/proc/self/status").read_text().splitlines() if line.startswith(field))
-    return int(line.split()[1]) / 1024
-
-
-def read_alone(path: Path, pipe) -> None:
+def read_alone(path: Path, pipe: Any) -> None:
     """Reads one file in a process of its own and sends the seconds and the megabytes that this took."""
     before = megabytes("VmRSS")
     start = time.perf_counter()
@@ -66,9 +57,9 @@ def read_alone(path: Path, pipe) -> None:
     pipe.send((time.perf_counter() - start, megabytes("VmHWM") - before))
 
 
-def large_scans(folder: Path) -> Table:
+def large_scans(folder: Path) -> list[dict[str, Any]]:
     points = torch.randn(POINTS, 3, generator=torch.Generator().manual_seed(0))
-    table = Table("file", "MB", "s", "peak MB over the interpreter's", title=f"A scan of {POINTS:,} points")
+    rows = []
     spawn = multiprocessing.get_context("spawn")
     for suffix in (".ply", ".pcd", ".npy", ".npz", ".xyz", ".csv"):
         path = folder / f"scan{suffix}"
@@ -78,15 +69,14 @@ def large_scans(folder: Path) -> Table:
         process.start()
         seconds, peak = receive.recv()
         process.join()
-        table.add_row(suffix, f"{path.stat().st_size / 1e6:.0f}", f"{seconds:.2f}", f"{peak:.0f}")
-    return table
+        rows.append(row(f"{POINTS:,} points from {suffix}", seconds, "s"))
+        rows.append(row(f"peak memory of that, over the interpreter, {suffix}", peak, "MB", aim="< 2000"))
+    return rows
 
 
 def main() -> None:
-    console = Console()
     with tempfile.TemporaryDirectory() as folder:
-        console.print(off_against_trimesh(Path(folder)))
-        console.print(large_scans(Path(folder)))
+        report("read", [*off_against_trimesh(Path(folder)), *large_scans(Path(folder))])
 
 
 if __name__ == "__main__":

@@ -28,6 +28,23 @@ def milliseconds(function: Callable[[], Any], seconds: float = 1.0) -> float:
     return 1e3 * best
 
 
+def megabytes(field: str) -> float:
+    """A memory figure of this process as Linux keeps it: `VmRSS` is now, `VmHWM` the peak so far."""
+    found = re.search(rf"{field}:\s*(\d+)", Path("/proc/self/status").read_text())
+    assert found, field
+    return int(found[1]) / 1e3
+
+
+def row(
+    what: str, ours: float, unit: str = "ms", reference: str = "", of_it: float | None = None, aim: str = ""
+) -> dict[str, Any]:
+    """One line of a report: our figure, beside that of a named reference in the same run if there is one."""
+    times = "" if of_it is None else of_it / ours
+    of_it_or_blank = "" if of_it is None else of_it
+    line = {"what": what, "unit": unit, "reference": reference, "of it": of_it_or_blank, "ours": ours}
+    return {**line, "times": times, "aim": aim}
+
+
 def hardware() -> str:
     """A short name for this machine's processor and the threads that torch uses, for file names."""
     name = platform.processor() or platform.machine()
