@@ -236,6 +236,12 @@ def test_gradients(function, place):
     assert torch.autograd.gradcheck(function, (q,))
 
 
+@pytest.mark.parametrize("function", [conjugate, left_matrix, to_matrix])
+def test_gradients_at_a_half_turn(function):
+    q = torch.tensor([[0.0, 0.6, -0.8, 0.0]], dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(function, (q,))
+
+
 @pytest.mark.parametrize("place", [*PLACES, "half"])
 def test_gradients_of_two_arguments(place):
     q = torch.tensor([PLACES.get(place, (0.0, 0.6, -0.8, 0.0))], dtype=torch.float64)

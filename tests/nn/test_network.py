@@ -76,11 +76,18 @@ def test_poses_turn_and_activations_do_not(config, weighting, dtype):
         assert equivariance_error(lambda *x: function(*x)[1], inputs, kinds, "fixed", action) <= tolerance
 
 
+def test_paper_network_keeps_the_bound(dtype):
+    network = make_network(replace(CONFIGS["paper"], classes=10), dtype)
+    capsules, poolings = make_inputs(network.config, dtype, clouds=2)
+    function, inputs = as_function(network, poolings), inputs_of(capsules)
+    assert_equivariant(function, inputs, ("points", "poses", "scalars"), ("poses", "fixed"), under="rotation", trials=2)
+
+
 @pytest.mark.parametrize("weighting", ["sigmoid", "linear", "lq"])
 @pytest.mark.parametrize("seed", [0, 1])
-def test_paper_network_is_equivariant(weighting, seed, dtype):
-    """In float32 the bound of 1e-4 rad holds for most class poses here: the frames are random, so a few of the 8,192
-    capsules below have nearly tied votes, which amplify rounding (with `eigh` in the mean's place it is no better).
+def test_paper_network_is_equivariant_with_every_weighting(weighting, seed, dtype):
+    """In float32 the bound of 1e-4 rad holds for most class poses here, not for all: the frames are random, so a few of
+    the 8,192 capsules below have nearly tied votes, which amplify rounding (with `eigh` for the mean it is no better).
     """
     network = make_network(replace(CONFIGS["paper"], classes=10, weighting=weighting), dtype)
     capsules, (pooling,) = make_inputs(network.config, dtype, clouds=2, seed=seed)
