@@ -45,9 +45,9 @@ def route(
     have no part in any mean, bit for bit. A capsule with no unmasked input has the identity as pose and activation 0.
 
     `gradients="last"` differentiates the last mean and the agreement and takes the weights that earlier iterations led
-    to as given, as the release does; `"all"` differentiates every iteration. The default is the cheaper one: trained
-    equally long the two differ by no more than their spread over seeds, at half the time a step or less
-    (`benchmarks/compare_gradients.py`, `results/gradients.csv`).
+    to as given; `"all"` differentiates every iteration. The default is the release's, and somewhat cheaper. Which learns
+    better is not settled: in `results/gradients.csv` (`benchmarks/compare_gradients.py`, three seeds) "all" is ahead by
+    less than its spread over seeds.
     """
     check_routing(iterations, weighting, exponent, gradients)
     _check(votes, activations)
