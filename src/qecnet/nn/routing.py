@@ -45,7 +45,7 @@ def route(
     have no part in any mean, bit for bit. A capsule with no unmasked input has the identity as pose and activation 0.
 
     `gradients="last"` differentiates the last mean and the agreement and takes the weights that earlier iterations led
-    to as given; `"all"` differentiates every iteration. The default is the release's, and somewhat cheaper. Which learns
+    to as given; `"all"` differentiates every iteration. The default is the release's, and cheaper. Which learns
     better is not settled: in `results/gradients.csv` (`benchmarks/compare_gradients.py`, three seeds) "all" is ahead by
     less than its spread over seeds.
     """
