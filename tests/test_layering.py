@@ -12,12 +12,13 @@ PACKAGE = Path(qecnet.__file__).parent
 MAY_LOOK_AT = {
     "algebra": set(),
     "testing": {"algebra"},
+    "files": set(),
     "geometry": {"algebra"},
-    "nn": {"algebra"},
-    "data": {"algebra", "geometry"},
-    "training": {"algebra", "geometry", "nn", "data"},
-    "evaluation": {"algebra", "geometry", "nn", "data"},
-    "models": {"algebra", "geometry", "nn"},
+    "nn": {"algebra", "files"},
+    "data": {"algebra", "files", "geometry"},
+    "training": {"algebra", "files", "geometry", "nn", "data"},
+    "evaluation": {"algebra", "files", "geometry", "nn", "data"},
+    "models": {"algebra", "files", "geometry", "nn"},
 }
 OPEN_TO_ALL = {"cli", "viewer"}
 """Rooms for people: they look at everything, and nothing looks at them."""

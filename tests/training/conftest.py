@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from qecnet.data import frame_cache, shapes
+from qecnet.files import read_tensors
 from qecnet.training import make_settings
-from qecnet.training.checkpoint import read_tensors
 
 TINY = {
     "dataset": "shapes",

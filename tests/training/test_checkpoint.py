@@ -6,7 +6,8 @@ from dataclasses import fields
 import pytest
 import torch
 
-from qecnet.training.checkpoint import State, load, read_tensors, save, write_whole
+from qecnet.files import read_tensors, write_whole
+from qecnet.training.checkpoint import State, load, save
 from qecnet.training.step import new_state
 
 CPU = torch.device("cpu")

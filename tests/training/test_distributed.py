@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from qecnet.training.checkpoint import read_tensors
+from qecnet.files import read_tensors
 
 TRAINING = "qecnet.training"
 TWO = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", TRAINING)

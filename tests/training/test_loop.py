@@ -9,8 +9,9 @@ from typer.testing import CliRunner
 
 from qecnet.cli.main import app
 from qecnet.data.shapes import shapes
+from qecnet.files import read_tensors
 from qecnet.nn import QECNet
-from qecnet.training import command, read_tensors
+from qecnet.training import command
 from qecnet.training.batches import TrainingBatches
 from qecnet.training.distributed import Processes
 from qecnet.training.step import new_state, train_step

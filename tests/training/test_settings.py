@@ -5,7 +5,7 @@ import json
 import pytest
 
 from qecnet.nn import QECNet, count_parameters
-from qecnet.training.settings import Settings, as_json, make_settings, parse_setting, read_settings
+from qecnet.training.settings import Settings, json_of, make_settings, parse_setting, read_settings
 
 
 def test_the_defaults_are_the_papers_network():
@@ -21,7 +21,7 @@ def test_the_release_brings_its_sizes_and_what_is_given_wins():
 
 def test_written_as_json_they_come_back_the_same():
     settings = make_settings({"config": "release", "margin": [0.2, 0.9], "siamese": 0.1})
-    assert make_settings(json.loads(json.dumps(as_json(settings)))) == settings
+    assert make_settings(json.loads(json.dumps(json_of(settings)))) == settings
 
 
 def test_a_file_is_toml(tmp_path):

@@ -27,6 +27,7 @@ from qecnet.data._cache_build import Task, records
 from qecnet.data._cache_file import Layout, good_records, is_whole, read_layout, sealed
 from qecnet.data._code import code_hash
 from qecnet.data.dataset import Dataset, Item
+from qecnet.files import alone_in
 from qecnet.geometry import PrepareConfig, Prepared
 
 
@@ -110,7 +111,7 @@ def frame_cache(
     path = Path(folder) / f"{dataset.name}-{split}-{digest}.frames"
     with _said_in_one_sentence(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _alone_in(path.parent):
+        with alone_in(path.parent, wait=True):
             if not is_whole(path, layout):
                 path.unlink(missing_ok=True)
                 task = Task(config, subsamplings, keep, seed, layout.subsampling)
@@ -174,19 +175,3 @@ def _said_in_one_sentence(path: Path) -> Iterator[None]:
         raise OSError(
             f"{path}: cannot be written ({reason}); free some space or give another folder; {advice}"
         ) from error
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Waits until no other process builds in the folder. Where a system has no such locks, one has to see to it."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)

@@ -3,6 +3,7 @@
 Poses are quaternions, WXYZ, Hamilton, unit; a capsule of activation 0 is masked and changes no result.
 """
 
+from .baselines import Baseline, BaselineConfig
 from .capsules import Capsules, Pooling
 from .kernel import TransformKernel
 from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin
@@ -10,11 +11,15 @@ from .module import QECModule
 from .network import CONFIGS, Level, Prediction, QECConfig, QECNet, count_parameters
 from .routing import Routed, route
 from .siamese import RelativePose, SiameseQECNet
+from .weights import Network, load_network, make_network, save_network
 
 __all__ = [
     "CONFIGS",
+    "Baseline",
+    "BaselineConfig",
     "Capsules",
     "Level",
+    "Network",
     "Pooling",
     "Prediction",
     "QECConfig",
@@ -26,8 +31,11 @@ __all__ = [
     "TransformKernel",
     "count_parameters",
     "cross_entropy",
+    "load_network",
+    "make_network",
     "rotation_loss",
     "route",
+    "save_network",
     "spread_loss",
     "spread_margin",
 ]

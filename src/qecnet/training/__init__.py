@@ -1,6 +1,5 @@
 """Training: settings, batches, the loop, checkpoints that lose nothing, several processes."""
 
-from qecnet.training.checkpoint import read_tensors
 from qecnet.training.settings import Settings, make_settings
 
-__all__ = ["Settings", "make_settings", "read_tensors"]
+__all__ = ["Settings", "make_settings"]

@@ -1,6 +1,7 @@
 """`python -m qecnet.training`, for torchrun: the same as `qec train`."""
 
 import functools
+import os
 import sys
 from typing import Any
 
@@ -17,5 +18,19 @@ def main(**options: Any) -> None:
         sys.exit(f"qec: {error}")
 
 
+def leave(code: str | int | None) -> None:
+    """Ends the process at once. gloo's threads may outlive the interpreter, and then abort a run that is done."""
+    if isinstance(code, str):
+        print(code, file=sys.stderr)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
+
+
 if __name__ == "__main__":
-    typer.run(main)
+    try:
+        typer.run(main)
+    except SystemExit as end:
+        if int(os.environ.get("WORLD_SIZE", 1)) == 1:
+            raise
+        leave(end.code)

@@ -5,18 +5,15 @@ It is written aside, made to reach the disk, and renamed: at every moment the la
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import safetensors
-import safetensors.torch
 import torch
 from torch import Tensor
 
-from qecnet.nn import QECNet
+from qecnet.files import read_tensors, write_tensors
+from qecnet.nn import Network
 
 
 @dataclass
@@ -30,20 +27,20 @@ class State:
         rows: of the log, one for each epoch that is done.
     """
 
-    network: QECNet
+    network: Network
     optimizer: torch.optim.Optimizer
-    average: QECNet | None
+    average: Network | None
     epoch: int = 0
     step: int = 0
     totals: dict[str, float] = field(default_factory=dict)
     rows: list[dict[str, Any]] = field(default_factory=list)
 
     @property
-    def result(self) -> QECNet:
+    def result(self) -> Network:
         """The network that is validated and kept."""
         return self.average or self.network
 
-    def _parts(self) -> dict[str, QECNet]:
+    def _parts(self) -> dict[str, Network]:
         return {"network": self.network} | ({"average": self.average} if self.average else {})
 
 
@@ -74,50 +71,6 @@ def load(path: Path, state: State, origin: dict[str, Any]) -> None:
     state.optimizer.load_state_dict({"state": moments, "param_groups": groups})
     for name in ("epoch", "step", "totals", "rows"):
         setattr(state, name, found[name])
-
-
-def write_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """A safetensors file, put in place whole, with `about` as JSON in its header, under `qecnet`."""
-    contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    write_whole(path, safetensors.torch.save(contiguous, {"qecnet": json.dumps(about)}))
-
-
-def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote."""
-    try:
-        with safetensors.safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, json.loads((file.metadata() or {})["qecnet"])
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: is damaged, or was not written by qecnet ({error})") from error
-
-
-def write_whole(path: Path, data: bytes) -> None:
-    """Replaces a file in one step, once the new content has reached the disk; what fails leaves the old one."""
-    aside = path.with_name(f".{path.name}.part")
-    try:
-        with aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-        _sync_folder(path.parent)
-    except OSError as error:
-        aside.unlink(missing_ok=True)
-        reason = (error.strerror or str(error)).lower()
-        raise OSError(
-            f"{path}: cannot be written ({reason}); what was saved before is whole: make room and go on with --resume"
-        ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Makes a renaming in the folder reach the disk, on systems that let folders be opened."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def _below(tensors: dict[str, Tensor], part: str) -> dict[str, Tensor]:

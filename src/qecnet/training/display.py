@@ -11,7 +11,8 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from qecnet.training.checkpoint import State, write_whole
+from qecnet.files import write_whole
+from qecnet.training.checkpoint import State
 from qecnet.training.loop import Watcher
 
 

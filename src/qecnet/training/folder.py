@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from qecnet.nn import QECNet
-from qecnet.training.checkpoint import write_tensors, write_whole
-from qecnet.training.settings import Settings, as_json, checked, make_settings
+from qecnet.files import alone_in, as_json, write_whole
+from qecnet.nn import Network, save_network
+from qecnet.training.settings import Settings, checked, json_of, make_settings
 
 
 @dataclass(frozen=True)
@@ -79,50 +78,31 @@ class RunFolder:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise OSError(f"{self.path}: cannot be made ({(error.strerror or str(error)).lower()})") from error
-        with _alone_in(self.path):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(alone_in(self.path, wait=False))
+            except BlockingIOError as error:
+                raise ValueError(
+                    f"{self.path}: another process trains into it; wait for it, or give another --out"
+                ) from error
             yield
 
     def write_settings(self, settings: Settings) -> None:
         """From here on the folder holds a run; one that goes on has them already."""
         if not self.settings.exists():
-            write_whole(self.settings, _json(as_json(settings)))
+            write_whole(self.settings, as_json(json_of(settings)))
 
     def write_log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """One line an epoch; always the whole log as the checkpoint has it, so that a run that goes on repeats none."""
         write_whole(self.log, b"".join(_line(row) for row in rows))
 
-    def write_weights(self, network: QECNet, classes: Sequence[str], settings: Settings) -> None:
+    def write_weights(self, network: Network, classes: Sequence[str], settings: Settings) -> None:
         """The weights, with what is needed to build the network and to name what it says."""
-        about = {"config": asdict(network.config), "classes": list(classes), "settings": as_json(settings)}
-        write_tensors(self.weights, network.state_dict(), about)
+        save_network(self.weights, network, classes, {"settings": json_of(settings)})
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        write_whole(self.result, _json(result))
-
-
-def _json(value: Mapping[str, Any]) -> bytes:
-    return (json.dumps(value, indent=2) + "\n").encode()
+        write_whole(self.result, as_json(result))
 
 
 def _line(row: Mapping[str, Any]) -> bytes:
     return (json.dumps(row) + "\n").encode()
-
-
-@contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Refuses a folder that another process trains into. Where a system has no such locks, one has to see to it."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        os.close(handle)
-        raise ValueError(f"{folder}: another process trains into it; wait for it, or give another --out") from error
-    try:
-        yield
-    finally:
-        os.close(handle)

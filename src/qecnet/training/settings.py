@@ -11,7 +11,8 @@ from typing import Any, Literal, get_args, get_origin, get_type_hints
 from qecnet.algebra import Weighting
 from qecnet.geometry import PrepareConfig
 from qecnet.geometry.frames import Method
-from qecnet.nn import CONFIGS, Level, QECConfig
+from qecnet.nn import CONFIGS, BaselineConfig, Level, QECConfig
+from qecnet.nn.baselines import BASELINES
 from qecnet.nn.kernel import Nonlinearity
 from qecnet.nn.routing import Gradients
 
@@ -28,7 +29,8 @@ class Settings:
     Attributes:
         dataset: "modelnet10", "modelnet40", "shapes" (made by our own code), or a name for a folder of one's own.
         per_class: shapes of each class, of `shapes` alone.
-        config: the configuration that the settings from `frames` to `canonicalize` start from.
+        config: the configuration that the settings from `frames` to `canonicalize` start from; or a baseline of
+            `qecnet.nn.baselines`, which reads as many `frames` and none of the settings after it.
         method, points, keep, subsamplings: of the frames, see `PrepareConfig` and `frame_cache`.
         frames, patches, neighbours, capsules: the sizes of the network, see `QECConfig` for these and what follows.
         batch_size: of all processes together.
@@ -81,6 +83,10 @@ class Settings:
         self._check("keep", 0 < self.keep <= 1, "above 0 and at most 1")
         for name in ("ema", "validation"):
             self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
+        if self.siamese > 0 and self.config in BASELINES:
+            raise ValueError(
+                f"siamese is {self.siamese}; the baseline {self.config} has no poses to compare, set it to 0"
+            )
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
         self.network(classes=1)
@@ -90,8 +96,10 @@ class Settings:
         if not good:
             raise ValueError(f"{name} is {getattr(self, name)}; it must be {rule}")
 
-    def network(self, classes: int) -> QECConfig:
+    def network(self, classes: int) -> QECConfig | BaselineConfig:
         """The network that these settings describe."""
+        if self.config in BASELINES:
+            return BaselineConfig(self.config, classes)
         shared = {
             name: getattr(self, name)
             for name in ("iterations", "weighting", "exponent", "gradients", "nonlinearity", "canonicalize")
@@ -137,7 +145,7 @@ def checked(name: str, value: Any) -> Any:
         raise ValueError(f"{name} is no setting; there are {', '.join(types)}")
     kind = types[name]
     if get_origin(kind) is Literal or name == "config":
-        choices = get_args(kind) or tuple(CONFIGS)
+        choices = get_args(kind) or (*CONFIGS, *BASELINES)
         if value in choices:
             return value
         raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
@@ -153,7 +161,7 @@ def checked(name: str, value: Any) -> Any:
     return value
 
 
-def as_json(settings: Settings) -> dict[str, Any]:
+def json_of(settings: Settings) -> dict[str, Any]:
     """As `json` reads it back: lists for tuples."""
     return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items()}
 
@@ -163,7 +171,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _preset(name: str) -> dict[str, Any]:
-    """A named configuration, with the batch size that its authors give: 8 in the text, 16 in the release."""
+    """A named configuration, with the batch size that its authors give: 8 in the text, 16 in the release.
+
+    Baselines are trained as is usual for them: cross-entropy, a learning rate that falls, larger batches.
+    """
+    if name in BASELINES:
+        return {"loss": "cross_entropy", "schedule": "onecycle", "batch_size": 32, "epochs": 30, "method": "centred"}
     config = CONFIGS[name]
     (level,) = config.levels
     sizes = {"frames": config.points, **asdict(level), "batch_size": {"paper": 8, "release": 16}[name]}

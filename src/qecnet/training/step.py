@@ -8,12 +8,16 @@ import math
 import torch
 from torch import nn
 
-from qecnet.nn import QECNet
+from qecnet.data.dataset import derived_seed
+from qecnet.nn import make_network
 from qecnet.training.batches import Batch
 from qecnet.training.checkpoint import State
 from qecnet.training.distributed import Processes
 from qecnet.training.objective import learning_rate, losses
 from qecnet.training.settings import Settings
+
+_DROPOUT = 4
+"""What is drawn here, beside the streams of `batches`."""
 
 
 def new_state(settings: Settings, classes: int, device: torch.device) -> State:
@@ -21,7 +25,7 @@ def new_state(settings: Settings, classes: int, device: torch.device) -> State:
     # PyTorch's layers draw from the global generator; whoever uses it elsewhere finds it as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        network = QECNet(settings.network(classes)).to(device)
+        network = make_network(settings.network(classes)).to(device)
     average = copy.deepcopy(network).requires_grad_(False) if settings.ema > 0 else None
     return State(network, torch.optim.Adam(network.parameters(), settings.learning_rate), average)
 
@@ -36,7 +40,9 @@ def train_step(
     for group in state.optimizer.param_groups:
         group["lr"] = learning_rate(settings, progress)
     state.optimizer.zero_grad()
-    prediction = module(*batch.inputs())
+    with torch.random.fork_rng(devices=[]):  # dropout draws from the global generator: the same after a resume
+        torch.manual_seed(derived_seed(settings.seed, _DROPOUT, state.epoch, state.step, processes.rank))
+        prediction = module(*batch.inputs())
     found = losses(prediction, batch.labels, settings, progress)
     shapes = len(batch.labels)
     # Gradients are averaged over processes, some of which may have one shape more than others.
@@ -52,6 +58,8 @@ def train_step(
     if state.average is not None:
         for kept, new in zip(state.average.parameters(), state.network.parameters(), strict=True):
             kept.lerp_(new.detach(), 1 - settings.ema)
+        for kept, new in zip(state.average.buffers(), state.network.buffers(), strict=True):
+            kept.copy_(new)
     right = (prediction.label.view(-1, shapes) == batch.labels).double().mean(0).sum()
     sums = {name: shapes * value.item() for name, value in zip(found._fields, found, strict=True)}
     return {"shapes": float(shapes), "correct": right.item(), **sums}

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from qecnet.data import FrameCache, stratified
-from qecnet.nn import QECNet
+from qecnet.nn import Network
 from qecnet.training.batches import prefetched, validation_batches
 from qecnet.training.distributed import Processes
 
@@ -21,12 +21,13 @@ def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
     return torch.tensor(kept), torch.tensor(held)
 
 
-def validate(network: QECNet, cache: FrameCache, shapes: Tensor, processes: Processes) -> dict[str, float | None]:
+def validate(network: Network, cache: FrameCache, shapes: Tensor, processes: Processes) -> dict[str, float | None]:
     """Accuracies 0..1 under NR and AR, the protocol "paper"; None where nothing was held out."""
     found: dict[str, float | None] = {"validation_nr": None, "validation_ar": None}
     if not len(shapes):
         return found
     mine = shapes[processes.piece(len(shapes))]
+    network.eval()
     for name, turned in (("validation_nr", False), ("validation_ar", True)):
         correct = 0
         with torch.inference_mode():
@@ -35,4 +36,5 @@ def validate(network: QECNet, cache: FrameCache, shapes: Tensor, processes: Proc
                 correct += int((network(*on_device.inputs()).label == on_device.labels).sum())
         (right,) = processes.total(correct)
         found[name] = right / len(shapes)
+    network.train()
     return found
