@@ -58,8 +58,8 @@ def train_step(
     if state.average is not None:
         for kept, new in zip(state.average.parameters(), state.network.parameters(), strict=True):
             kept.lerp_(new.detach(), 1 - settings.ema)
-        for kept, new in zip(state.average.buffers(), state.network.buffers(), strict=True):
-            kept.copy_(new)
+        for mine, current in zip(state.average.buffers(), state.network.buffers(), strict=True):
+            mine.copy_(current)
     right = (prediction.label.view(-1, shapes) == batch.labels).double().mean(0).sum()
     sums = {name: shapes * value.item() for name, value in zip(found._fields, found, strict=True)}
     return {"shapes": float(shapes), "correct": right.item(), **sums}
