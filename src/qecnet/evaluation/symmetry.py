@@ -54,8 +54,8 @@ SYMMETRIES = {
     "dresser": HALF_TURN,  # an oblong box; drawer fronts and handles tell the front of some
     "night_stand": QUARTER_TURNS,  # a box, about square; generous to those that are open or deeper than wide
     "table": HALF_TURN,  # most tops are oblong; strict with those that are square or round
-    # Of ModelNet40's other classes, those of which at least two training shapes in three come back. Lamps do not, nor
-    # stools (for their legs), flower pots (for what grows in them), and cups, whose handle, where they have one, tells.
+    # Of ModelNet40's other classes, those of which more than two training shapes in three come back. Lamps do not, nor
+    # stools (for their legs) and flower pots (for what grows in them); cups hardly, and a handle tells the turn.
     "bottle": ANY_TURN,  # a body of revolution
     "bowl": ANY_TURN,  # a body of revolution
     "cone": ANY_TURN,  # a body of revolution, on a square foot at times
