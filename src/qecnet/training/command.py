@@ -31,7 +31,9 @@ def train(
         str | None, typer.Option(help="modelnet10, modelnet40, shapes (needs no data), or a name for your own folder.")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Where the dataset is: a folder or a zip.")] = None,
-    config: Annotated[str | None, typer.Option(help="paper, release, or a baseline: pointnet, ...")] = None,
+    config: Annotated[
+        str | None, typer.Option(help="paper, release, or a baseline: pointnet, pointnet2, dgcnn, ppf.")
+    ] = None,
     settings: Annotated[Path | None, typer.Option(help="A TOML file of settings; options win over it.")] = None,
     epochs: Annotated[int | None, typer.Option(help="How many.")] = None,
     siamese: Annotated[bool, typer.Option("--siamese", help="Add 0.1 of the relative-pose loss.")] = False,

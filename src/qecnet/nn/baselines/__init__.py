@@ -7,9 +7,12 @@ theirs is the identity for every class.
 from collections.abc import Mapping
 
 from .base import Baseline, BaselineConfig
+from .dgcnn import DGCNN
 from .pointnet import PointNet
+from .pointnet2 import PointNet2
+from .ppf import PPFNet
 
-BASELINES: Mapping[str, type[Baseline]] = {"pointnet": PointNet}
+BASELINES: Mapping[str, type[Baseline]] = {"pointnet": PointNet, "pointnet2": PointNet2, "dgcnn": DGCNN, "ppf": PPFNet}
 """Networks by the `kind` of their configuration."""
 
-__all__ = ["BASELINES", "Baseline", "BaselineConfig", "PointNet"]
+__all__ = ["BASELINES", "DGCNN", "Baseline", "BaselineConfig", "PPFNet", "PointNet", "PointNet2"]

@@ -1,0 +1,216 @@
+"""The baselines: what they may not read, what a rotation does to them, that they are kept and that they learn."""
+
+import copy
+
+import pytest
+import torch
+from tests.nn.clouds import random_cloud
+
+from qecnet.algebra import multiply, random_quaternion, rotate
+from qecnet.data import make_shape
+from qecnet.geometry import PrepareConfig, prepare
+from qecnet.nn import BaselineConfig, Capsules, cross_entropy, load_network, make_network, save_network
+from qecnet.nn.baselines import BASELINES
+from qecnet.testing import assert_invariant, equivariance_error
+
+KINDS = ("points", "poses", "scalars")
+
+
+@pytest.fixture(params=BASELINES)
+def kind(request):
+    return request.param
+
+
+def trained(kind, dtype=torch.float32, classes=4):
+    """A network in evaluation mode whose normalisation has seen something."""
+    torch.manual_seed(0)
+    network = make_network(BaselineConfig(kind, classes)).to(dtype)
+    settle(network, cloud(dtype, seed=9))
+    return network.eval()
+
+
+def settle(network, capsules):
+    """Normalises in evaluation by these clouds alone, as after a long training."""
+    for module in network.modules():
+        if isinstance(module, torch.nn.BatchNorm1d):
+            module.momentum = 1.0
+    with torch.no_grad():
+        network(capsules, [])
+
+
+def cloud(dtype=torch.float32, clouds=3, points=150, seed=0, missing=0.1):
+    return random_cloud(clouds, points, 1, 1, dtype, seed, missing)[0]
+
+
+def inputs_of(capsules):
+    return capsules.positions, capsules.poses[..., 0, :], capsules.activations[..., 0]
+
+
+def as_function(network):
+    """Activations from positions, frames and validity."""
+    return lambda points, frames, valid: network(Capsules.primary(points, frames, valid > 0), []).activations
+
+
+@pytest.mark.parametrize("classes", [1, 2, 10, 40])
+def test_shapes(kind, classes, dtype):
+    prediction = trained(kind, dtype, classes)(cloud(dtype, clouds=5), [])
+    assert prediction.activations.shape == (5, classes)
+    assert prediction.activations.dtype == prediction.poses.dtype == dtype
+    assert torch.equal(prediction.poses, torch.tensor([1, 0, 0, 0], dtype=dtype).expand(5, classes, 4))
+
+
+@pytest.mark.parametrize("classes", [0, 2.5])
+def test_a_number_of_classes_that_is_none_is_named(classes):
+    with pytest.raises(ValueError, match=f"classes is {classes}; a network needs a whole number"):
+        BaselineConfig("pointnet", classes)
+
+
+def test_a_single_cloud_is_no_batch_to_train_on(kind):
+    network, one = trained(kind), cloud(clouds=1)
+    network(one, [])
+    with pytest.raises(ValueError, match=r"there is 1 cloud; .* trains on at least 2"):
+        network.train()(one, [])
+
+
+@pytest.mark.parametrize("value", [torch.nan, 1e30, 0.0])
+def test_what_is_masked_changes_nothing(kind, dtype, value):
+    network, capsules = trained(kind, dtype), cloud(dtype, missing=0.5)
+    masked = capsules.activations[..., 0] == 0
+    other = Capsules(capsules.positions.clone(), capsules.poses.clone(), capsules.activations)
+    other.positions[masked] = value
+    other.poses[masked] = value
+    assert torch.equal(network(capsules, []).activations, network(other, []).activations)
+
+
+def test_masked_points_are_as_good_as_none_in_training_too(kind):
+    """Neither the gradient nor what normalisation remembers tells a cloud that was filled up from one that was not."""
+    network, capsules = trained(kind, torch.float64).train(), cloud(torch.float64, points=60, missing=0)
+    valid = torch.arange(90).expand(3, 90) < 60
+    filled = [torch.cat((x, torch.ones_like(x[:, :30])), 1) for x in inputs_of(capsules)[:2]]
+    found = []
+    for given in (capsules, Capsules.primary(*filled, valid)):
+        twin = copy.deepcopy(network)
+        torch.manual_seed(0)
+        twin(given, []).activations[:, 0].sum().backward()
+        found.append([p.grad for p in twin.parameters()] + list(twin.buffers()))
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("there", [0, 1, 2])
+def test_a_cloud_of_hardly_any_points(kind, there):
+    """It has scores, also in training, and does not disturb the others of its batch."""
+    network, capsules = trained(kind), cloud()
+    alone = network(capsules, []).activations
+    capsules.activations[0] = 0
+    capsules.activations[0, 5 : 5 + there] = 1
+    found = network(capsules, []).activations
+    assert found.isfinite().all()
+    torch.testing.assert_close(found[1:], alone[1:])
+    activations = network.train()(capsules, []).activations
+    activations[:, 0].sum().backward()
+    assert activations.isfinite().all()
+    assert all(p.grad.isfinite().all() for p in network.parameters())
+
+
+def test_a_batch_of_nothing_but_masked_points(kind):
+    capsules = cloud(missing=2)
+    assert not capsules.activations.any()
+    assert trained(kind)(capsules, []).activations.isfinite().all()
+
+
+def test_the_order_of_points_is_not_seen_where_all_are_centres(kind, dtype):
+    assert_invariant(as_function(trained(kind, dtype)), inputs_of(cloud(dtype, points=32)), KINDS, "permutation")
+
+
+@pytest.mark.parametrize(("kind", "centres"), [("pointnet", 0), ("pointnet2", 128), ("ppf", 128), ("dgcnn", 256)])
+def test_the_order_of_points_is_not_seen_after_the_centres(kind, centres, dtype):
+    """Centres are the first points: for all but PointNet, another order of the first ones makes another network."""
+    points, frames, valid = inputs_of(cloud(dtype, points=300, missing=0))
+    function, order = as_function(trained(kind, dtype)), torch.arange(300)
+    expected, tolerance = function(points, frames, valid), 1e-5 if dtype == torch.float32 else 1e-9
+    order[centres:] = order[centres:].flip(0)
+    assert (function(points[:, order], frames[:, order], valid) - expected).abs().max() <= tolerance
+    order = order.flip(0)
+    if centres:
+        assert (function(points[:, order], frames[:, order], valid) - expected).abs().max() > tolerance
+
+
+def test_clouds_do_not_see_each_other(kind, dtype):
+    network, capsules = trained(kind, dtype), cloud(dtype)
+    turned = Capsules.primary(*(x.flip(0) for x in inputs_of(capsules)[:2]), inputs_of(capsules)[2].flip(0) > 0)
+    torch.testing.assert_close(network(turned, []).activations.flip(0), network(capsules, []).activations)
+
+
+def test_rotations_are_not_seen_by_pair_features_alone(kind, dtype):
+    function, inputs = as_function(trained(kind, dtype)), inputs_of(cloud(dtype))
+    if kind == "ppf":
+        assert_invariant(function, inputs, KINDS, "rotation", trials=3)
+    else:
+        assert equivariance_error(function, inputs, KINDS, "fixed", trials=3) > 0.01
+
+
+def test_pair_features_need_no_more_than_normals(dtype):
+    """A frame may turn about its z axis as it likes."""
+    points, frames, valid = inputs_of(cloud(dtype))
+    half = torch.rand(frames.shape[:-1], generator=torch.Generator().manual_seed(1), dtype=dtype)
+    spin = torch.stack((half.cos(), 0 * half, 0 * half, half.sin()), -1)
+    function = as_function(trained("ppf", dtype))
+    torch.testing.assert_close(function(points, multiply(frames, spin), valid), function(points, frames, valid))
+    other = multiply(random_quaternion((), torch.Generator().manual_seed(1), dtype=dtype).expand_as(frames), frames)
+    assert (function(points, other, valid) - function(points, frames, valid)).abs().max() > 1e-3
+
+
+def test_the_gradient_reaches_every_parameter(kind):
+    network = trained(kind).train()
+    cross_entropy(network(cloud(), []).activations, torch.arange(3)).backward()
+    assert all((p.grad != 0).any() for p in network.parameters())
+
+
+def test_cross_entropy_is_that_of_the_scores(kind, dtype, monkeypatch):
+    """Also for scores whose sigmoids would all be 1; and the highest score is the label."""
+    scores = torch.tensor([[30.0, 31, 25, 29], [-3, 0, 0.5, -10]], dtype=dtype, requires_grad=True)
+    network, labels = trained(kind, dtype), torch.tensor([0, 2])
+    monkeypatch.setattr(network, "scores", lambda *_: scores)
+    prediction = network(cloud(dtype), [])
+    assert prediction.label.tolist() == [1, 2]
+    found, expected = cross_entropy(prediction.activations, labels), torch.nn.functional.cross_entropy(scores, labels)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(loss, scores)[0] for loss in (found, expected)))
+
+
+def test_weights_come_back(kind, tmp_path):
+    network, names = trained(kind), ["a", "b", "c", "d"]
+    save_network(tmp_path / "w", network, names, {})
+    again, classes, _ = load_network(tmp_path / "w")
+    assert (again.config, classes) == (network.config, names)
+    assert torch.equal(again(cloud(), []).activations, network(cloud(), []).activations)
+
+
+@pytest.fixture(scope="module")
+def shapes():
+    """Five shapes each of four kinds of furniture. → points, frames, valid, labels"""
+    config, prepared = PrepareConfig(points=1000, frames=64, method="centred"), []
+    for furniture in ("bed", "chair", "monitor", "toilet"):
+        for number in range(5):
+            generator = torch.Generator().manual_seed(number)
+            prepared.append(prepare(make_shape(furniture, number).sample(1000, generator), config, generator))
+    points, frames, valid = (torch.stack([getattr(p, name) for p in prepared]) for name in ("points", "poses", "valid"))
+    return points, frames, valid, torch.arange(4).repeat_interleave(5)
+
+
+def test_it_learns_twenty_shapes_and_ppf_knows_them_turned(kind, shapes):
+    points, frames, valid, labels = shapes
+    torch.manual_seed(0)
+    network = make_network(BaselineConfig(kind, 4))
+    optimizer = torch.optim.Adam(network.parameters(), 3e-3)
+    upright = Capsules.primary(points, frames, valid)
+    for _ in range(15):
+        optimizer.zero_grad()
+        cross_entropy(network(upright, []).activations, labels).backward()
+        optimizer.step()
+    settle(network, upright)
+    network.eval()
+    assert (network(upright, []).label == labels).all()
+    turn = random_quaternion((20, 1), torch.Generator().manual_seed(0))
+    turned = Capsules.primary(rotate(turn, points), multiply(turn.expand_as(frames), frames), valid)
+    assert (network(turned, []).label == labels).all() == (kind == "ppf")
