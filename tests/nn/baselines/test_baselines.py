@@ -189,7 +189,7 @@ def test_weights_come_back(kind, tmp_path):
 @pytest.fixture(scope="module")
 def shapes():
     """Five shapes each of four kinds of furniture. → points, frames, valid, labels"""
-    config, prepared = PrepareConfig(points=1000, frames=64, method="centred"), []
+    config, prepared = PrepareConfig(points=1000, frames=40, patches=8, method="centred"), []
     for furniture in ("bed", "chair", "monitor", "toilet"):
         for number in range(5):
             generator = torch.Generator().manual_seed(number)
@@ -204,7 +204,7 @@ def test_it_learns_twenty_shapes_and_ppf_knows_them_turned(kind, shapes):
     network = make_network(BaselineConfig(kind, 4))
     optimizer = torch.optim.Adam(network.parameters(), 3e-3)
     upright = Capsules.primary(points, frames, valid)
-    for _ in range(15):
+    for _ in range(12):
         optimizer.zero_grad()
         cross_entropy(network(upright, []).activations, labels).backward()
         optimizer.step()
