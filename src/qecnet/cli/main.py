@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from qecnet.cli import evaluate
 from qecnet.cli.frames import frames
 from qecnet.cli.repeatability import repeatability
 from qecnet.cli.train import train
@@ -14,6 +15,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.add_typer(evaluate.app, name="evaluate")
 app.command()(frames)
 app.command()(repeatability)
 app.command()(train)

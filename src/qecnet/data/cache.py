@@ -111,6 +111,8 @@ def frame_cache(
     path = Path(folder) / f"{dataset.name}-{split}-{digest}.frames"
     with _said_in_one_sentence(path):
         path.parent.mkdir(parents=True, exist_ok=True)
+        if is_whole(path, layout):  # nobody waits for another cache that is being built
+            return FrameCache(path)
         with alone_in(path.parent, wait=True):
             if not is_whole(path, layout):
                 path.unlink(missing_ok=True)

@@ -1,0 +1,228 @@
+"""`qec evaluate`: the paper's tables for any run, under both protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from qecnet.cli._output import LARGEST_SEED, one_sentence
+from qecnet.data import Dataset, open_dataset, shapes
+from qecnet.evaluation.classification import measure_classification
+from qecnet.evaluation.equivariance import measure_equivariance
+from qecnet.evaluation.predict import Model
+from qecnet.evaluation.robustness import measure_robustness
+from qecnet.evaluation.rotation import measure_rotation
+from qecnet.files import alone_in, as_json, write_whole
+
+app = typer.Typer(help="Measure a trained model as the paper does, and more strictly.", no_args_is_help=True)
+
+Run = Annotated[Path, typer.Argument(help="The folder of a run of qec train; results go to RUN/evaluation.")]
+Data = Annotated[Path | None, typer.Option(help="Where the dataset is: a folder or a zip.")]
+Named = Annotated[str | None, typer.Option("--dataset", help="Its name, where it is not the one of the run.")]
+Protocols = Annotated[
+    Literal["both", "paper", "strict"],
+    typer.Option(help="strict: frames estimated after the rotation, every pair; paper: as the authors' release."),
+]
+Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of resamplings and rotations.")]
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")]
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is measured, on what, and where the figures go."""
+
+    model: Model
+    dataset: Dataset
+    folder: Path
+    seed: int
+    workers: int | None
+
+    def write(self, name: str, result: dict[str, Any]) -> dict[str, Any]:
+        write_whole(self.folder / f"{name}.json", as_json(result))
+        return result
+
+
+def _subject(run: Path, data: Path | None, dataset: str | None, seed: int, workers: int | None) -> _Subject:
+    model = Model.load(run)
+    name = dataset or model.settings.get("dataset", "")
+    if name == "shapes":
+        found = shapes(model.settings.get("per_class", 100))
+    elif data is None:
+        raise ValueError(f"{name} is read from files; say where they are with --data")
+    else:
+        found = open_dataset(data, name)
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+    folder = run / "evaluation"
+    folder.mkdir(exist_ok=True)
+    if apart := sorted({*model.classes} ^ {*found.classes}):
+        typer.echo(f"note: only common classes are measured; left out: {', '.join(apart)}", err=True)
+    return _Subject(model, found, folder, seed, workers)
+
+
+def _measured(
+    subject: _Subject,
+    what: str,
+    measure: Callable[..., dict[str, Any]],
+    protocols: str,
+    show: Callable[[dict[str, Any]], None],
+    **options: Any,
+) -> None:
+    for protocol in ("paper", "strict") if protocols == "both" else (protocols,):
+        result = measure(
+            subject.model,
+            subject.dataset,
+            subject.folder,
+            protocol,
+            seed=subject.seed,
+            workers=subject.workers,
+            **options,
+        )
+        show(subject.write(f"{what}-{protocol}", result))
+
+
+@app.command()
+def classification(
+    run: Run,
+    data: Data = None,
+    dataset: Named = None,
+    protocol: Protocols = "both",
+    rotations: Annotated[int, typer.Option(min=1, help="Turned views of each shape.")] = 5,
+    seed: Seed = 0,
+    workers: Workers = None,
+) -> None:
+    """Table 1: accuracy upright (NR/NR) and turned (NR/AR). Example: qec evaluate classification runs/x --data PATH"""
+    with one_sentence():
+        subject = _subject(run, data, dataset, seed, workers)
+        with alone_in(subject.folder, wait=True):
+            _measured(subject, "classification", measure_classification, protocol, _show_names, rotations=rotations)
+
+
+@app.command()
+def rotation(
+    run: Run,
+    data: Data = None,
+    dataset: Named = None,
+    protocol: Protocols = "both",
+    rotations: Annotated[int, typer.Option(min=1, help="Rotations of each resampling.")] = 5,
+    resamplings: Annotated[int, typer.Option(min=2, help="Resamplings of each shape.")] = 5,
+    seed: Seed = 0,
+    workers: Workers = None,
+) -> None:
+    """Table 2: relative angular error of the pose. Example: qec evaluate rotation runs/x --data PATH"""
+    with one_sentence():
+        subject = _subject(run, data, dataset, seed, workers)
+        sizes = {"rotations": rotations, "resamplings": resamplings}
+        with alone_in(subject.folder, wait=True):
+            _measured(subject, "rotation", measure_rotation, protocol, _show_poses, **sizes)
+
+
+@app.command()
+def robustness(
+    run: Run,
+    data: Data = None,
+    dataset: Named = None,
+    protocol: Protocols = "strict",
+    seed: Seed = 0,
+    workers: Workers = None,
+) -> None:
+    """Table 3 and further: spoiled input. Example: qec evaluate robustness runs/x --data PATH"""
+    with one_sentence():
+        subject = _subject(run, data, dataset, seed, workers)
+        with alone_in(subject.folder, wait=True):
+            _measured(subject, "robustness", measure_robustness, protocol, _show_levels)
+
+
+@app.command()
+def equivariance(
+    run: Run,
+    data: Data = None,
+    dataset: Named = None,
+    rotations: Annotated[int, typer.Option(min=1, help="Turned views of each shape.")] = 5,
+    seed: Seed = 0,
+    workers: Workers = None,
+) -> None:
+    """What a rotation changes, and whose doing it is. Example: qec evaluate equivariance runs/x --data PATH"""
+    with one_sentence():
+        subject = _subject(run, data, dataset, seed, workers)
+        with alone_in(subject.folder, wait=True):
+            result = measure_equivariance(
+                subject.model,
+                subject.dataset,
+                subject.folder,
+                rotations=rotations,
+                seed=seed,
+                workers=workers,
+            )
+            _show_changes(subject.write("equivariance-strict", result))
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}"
+
+
+def _error(row: dict[str, Any] | None, name: str = "mean") -> str:
+    return "–" if row is None else f"{row[name]:.3f}"
+
+
+def _show_names(result: dict[str, Any]) -> None:
+    table = Table(title=f"accuracy, % ({result['protocol']} protocol, {result['shapes']} shapes)")
+    for heading in ("", "overall", "95% interval", "mean class"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for name, which in (("NR/NR", "nr"), ("NR/AR", "ar")):
+        found = result[which]
+        low, high = found["interval"]
+        interval = f"{_percent(low)} – {_percent(high)}"
+        table.add_row(name, _percent(found["accuracy"]), interval, _percent(found["mean_class"]))
+    Console().print(table)
+
+
+def _show_poses(result: dict[str, Any]) -> None:
+    table = Table(title=f"relative angular error δ/π ({result['protocol']} protocol, {result['shapes']} shapes)")
+    headings = ("mode", "over", "no-sym", "median", "up to symmetry", "all classes", "up to symmetry ")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in ("mode", "over") else "right")
+    for mode, found in result["modes"].items():
+        for over, groups in found.items():
+            apart, every = groups["no_sym"], groups["all_classes"]
+            cells = [_error(apart), _error(apart, "median"), _error(apart and apart["symmetric"])]
+            table.add_row(mode, over, *cells, _error(every), _error(every and every["symmetric"]))
+    Console().print(table)
+
+
+def _show_levels(result: dict[str, Any]) -> None:
+    table = Table(title=f"spoiled input ({result['protocol']} protocol, {result['shapes']} shapes)")
+    for heading in ("kind", "level", "accuracy, %", "RAE no-sym, named right", "RAE no-sym, all"):
+        table.add_column(heading, justify="left" if heading == "kind" else "right")
+    for row in result["levels"]:
+        errors = ("–" if row[name] is None else f"{row[name]:.3f}" for name in ("rae", "rae_all"))
+        table.add_row(row["kind"], f"{row['level']:g}", _percent(row["accuracy"]), *errors)
+    Console().print(table)
+
+
+def _show_changes(result: dict[str, Any]) -> None:
+    table = Table(title=f"what a rotation changes ({result['shapes']} shapes)")
+    for heading in ("changed", "pose, median °", "pose, largest °", "activation", "other name, %", "accuracy, %"):
+        table.add_column(heading, justify="left" if heading == "changed" else "right")
+    ways = (
+        ("network", "nothing: frames turned too", "exact_frames"),
+        ("frames", "frames estimated anew", "reestimated"),
+    )
+    for way, told, name in (*ways, ("resampled", "points and frames", "resampled")):
+        row = result[way]
+        table.add_row(
+            told,
+            f"{row['pose_degrees_median']:.4f}",
+            f"{row['pose_degrees_max']:.3f}",
+            f"{row['activation_max']:.1e}",
+            _percent(row["labels_changed"]),
+            _percent(result["accuracy"][name]),
+        )
+    Console().print(table)
+    typer.echo(f"accuracy upright: {_percent(result['accuracy']['nr'])} %")

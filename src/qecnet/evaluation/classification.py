@@ -1,0 +1,40 @@
+"""Table 1: how often a shape is named right, upright (NR/NR) and turned at random (NR/AR)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qecnet.data import Dataset
+from qecnet.evaluation.metrics import classification
+from qecnet.evaluation.predict import Model, Predictions, predict
+from qecnet.evaluation.protocol import Protocol, Task, View, prepare_config
+from qecnet.evaluation.result import described
+
+
+def measure_classification(
+    model: Model,
+    dataset: Dataset,
+    folder: Path,
+    protocol: Protocol,
+    *,
+    rotations: int = 5,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """One upright view of each test shape, and `rotations` turned ones, each of a resampling of its own."""
+    task = Task(protocol, prepare_config(model.settings), model.settings["keep"], seed)
+    views = [View(n, n) for n in range(rotations + 1)]
+    into = folder / f"classification-{protocol}.npz"
+    found = predict(model, dataset, "test", task, views, into, workers=workers, progress=progress)
+    upright = found.turn == 0
+    return described("classification", protocol, model, dataset, found, seed) | {
+        "rotations": rotations,
+        "nr": _figures(found.where(upright), seed),
+        "ar": _figures(found.where(~upright), seed) if rotations else None,
+    }
+
+
+def _figures(found: Predictions, seed: int) -> dict[str, Any]:
+    return classification(found.label, found.predicted, found.shape, found.classes, seed)

@@ -1,0 +1,308 @@
+"""What a network says of many views: by every core, kept as it comes, the same for any number of workers.
+
+The unit of work is one shape with all its views, in one batch: so neither the number of workers nor an interruption
+changes a figure. Results are appended to a file as shapes are done; a run that was stopped goes on behind the last
+whole shape.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import signal
+import zipfile
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from threading import Thread
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from rich.progress import track
+
+from qecnet.data import Dataset, Item
+from qecnet.data._code import code_hash
+from qecnet.evaluation.protocol import Task, View
+from qecnet.files import write_whole
+from qecnet.geometry import Prepared
+from qecnet.nn import Capsules, Network, Pooling, load_network
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One row a view, views of one shape next to each other.
+
+    Attributes:
+        shape: (V,) the shape's number in its split, and name: (V,) its name.
+        resampling, turn: (V,) which view it was.
+        rotation: (V, 4) WXYZ float64, what the upright shape was turned by.
+        label: (V,) the true class, an index into `classes`.
+        activations: (V, C) float32, of these classes.
+        poses: (V, 2, 4) float32 WXYZ, of the predicted class and of the true one.
+        classes: their names.
+    """
+
+    shape: NDArray[np.int64]
+    name: NDArray[np.str_]
+    resampling: NDArray[np.int64]
+    turn: NDArray[np.int64]
+    rotation: NDArray[np.float64]
+    label: NDArray[np.int64]
+    activations: NDArray[np.float32]
+    poses: NDArray[np.float32]
+    classes: tuple[str, ...]
+
+    @property
+    def predicted(self) -> NDArray[np.int64]:
+        """(V,) the most activated class."""
+        return np.asarray(self.activations.argmax(-1))
+
+    @property
+    def correct(self) -> NDArray[np.bool_]:
+        """(V,)"""
+        return np.asarray(self.predicted == self.label)
+
+    def where(self, chosen: NDArray[np.bool_]) -> Predictions:
+        """The rows that are chosen."""
+        rows = {f.name: getattr(self, f.name)[chosen] for f in fields(self) if f.name != "classes"}
+        return Predictions(**rows, classes=self.classes)
+
+
+@dataclass(frozen=True)
+class Model:
+    """A trained network, as its file has it, with what it was trained on."""
+
+    path: Path
+    network: Network
+    classes: tuple[str, ...]
+    settings: dict[str, Any]
+
+    @staticmethod
+    def load(path: Path) -> Model:
+        """From a weights file, or from the folder of a run."""
+        file = path / "weights.safetensors" if path.is_dir() else path
+        if not file.exists():
+            raise ValueError(f"{path}: holds no weights (weights.safetensors); train there first with qec train")
+        network, classes, about = load_network(file)
+        return Model(file, network, tuple(classes), dict(about.get("settings", {})))
+
+
+@dataclass(frozen=True)
+class _Work:
+    """What a worker needs to know once."""
+
+    weights: Path
+    task: Task
+    views: tuple[View, ...]
+    columns: tuple[int, ...]  # the model's classes that are asked for, in the order of the labels
+
+
+def predict(
+    model: Model,
+    dataset: Dataset,
+    split: str,
+    task: Task,
+    views: Sequence[View],
+    into: Path,
+    *,
+    shapes: Sequence[int] | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> Predictions:
+    """The model's predictions for each view of each shape, from the file `into` (.npz) where they are there already.
+
+    Only classes that the model and the dataset share take part, with their shapes and their activations.
+
+    Args:
+        shapes: numbers of the shapes in the split; all of them by default.
+    """
+    classes = tuple(name for name in dataset.classes if name in model.classes)
+    if not classes:
+        raise ValueError(f"{dataset.name}: has no class that the weights {model.path} are for ({model.classes[0]}, …)")
+    place = {dataset.classes.index(name): label for label, name in enumerate(classes)}
+    items = dataset.items(split)
+    numbers = [n for n in (range(len(items)) if shapes is None else shapes) if items[n].label in place]
+    columns = tuple(model.classes.index(name) for name in classes)
+    work = _Work(model.path, task, tuple(views), columns)
+    key = _key(model, dataset, split, work, numbers, classes)
+    if (found := _finished(into, key)) is not None:
+        return found
+    row = _row_type(len(classes))
+    part = into.with_name(into.name + ".part")
+    size = row.itemsize * len(work.views)
+    into.parent.mkdir(parents=True, exist_ok=True)
+    with _appended(part, key) as (file, start):
+        done = (file.seek(0, os.SEEK_END) - start) // size
+        file.truncate(start + done * size)
+        todo = [(n, place[items[n].label], items[n]) for n in numbers[done:]]
+        results = _results(todo, work, workers or os.cpu_count() or 1)
+        told = f"{into.stem}: shapes" + (f" after {done}" if done else "")
+        for said in track(results, told, total=len(todo), disable=not progress or not todo, transient=True):
+            file.write(said)
+            file.flush()
+        file.seek(start)
+        rows = np.frombuffer(file.read(), row)
+    names = np.array([items[n].name for n in rows["shape"]])
+    columns_of = {name: np.ascontiguousarray(rows[name]) for name in row.names or ()}
+    predictions = Predictions(name=names, classes=classes, **columns_of)
+    write_whole(into, _packed(predictions, key))
+    part.unlink()
+    return predictions
+
+
+def read_predictions(path: Path) -> Predictions:
+    """What `predict` kept."""
+    found = _arrays(path)
+    found.pop("key")
+    return Predictions(**found | {"classes": tuple(found["classes"].tolist())})
+
+
+def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in ("key", *(f.name for f in fields(Predictions)))}
+    except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        raise ValueError(f"{path}: holds no predictions, or is damaged ({error})") from error
+
+
+def network_inputs(prepared: Sequence[Prepared]) -> tuple[Capsules, list[Pooling]]:
+    """What a network reads of several prepared clouds."""
+    points, poses, valid, centres, neighbours, mask = (
+        torch.stack([getattr(p, name) for p in prepared])
+        for name in ("points", "poses", "valid", "centres", "neighbours", "mask")
+    )
+    return Capsules.primary(points, poses, valid), [Pooling.at(points, centres, neighbours, mask)]
+
+
+def _row_type(classes: int) -> np.dtype[np.void]:
+    return np.dtype(
+        [
+            ("shape", "<i8"),
+            ("resampling", "<i8"),
+            ("turn", "<i8"),
+            ("rotation", "<f8", 4),
+            ("label", "<i8"),
+            ("activations", "<f4", classes),
+            ("poses", "<f4", (2, 4)),
+        ]
+    )
+
+
+def _key(
+    model: Model, dataset: Dataset, split: str, work: _Work, numbers: Sequence[int], classes: Sequence[str]
+) -> str:
+    """Of everything that changes a figure."""
+    about = {
+        "weights": hashlib.sha256(model.path.read_bytes()).hexdigest(),
+        "dataset": dataset.fingerprint(split),
+        "task": asdict(work.task),
+        "views": [asdict(view) for view in work.views],
+        "shapes": list(numbers),
+        "classes": list(classes),
+        "code": [code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn", "evaluation")],
+    }
+    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+def _finished(path: Path, key: str) -> Predictions | None:
+    if not path.exists():
+        return None
+    try:
+        return read_predictions(path) if str(_arrays(path)["key"]) == key else None
+    except ValueError:
+        return None
+
+
+def _packed(predictions: Predictions, key: str) -> bytes:
+    arrays = {f.name: getattr(predictions, f.name) for f in fields(Predictions)}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, key=np.array(key), **arrays | {"classes": np.array(predictions.classes)})
+    return buffer.getvalue()
+
+
+@contextmanager
+def _appended(path: Path, key: str) -> Iterator[tuple[BinaryIO, int]]:
+    """A file that begins with a line, the key: with what it has of the same key, or begun anew. → it, its beginning"""
+    line = key.encode() + b"\n"
+    with path.open("a+b") as file:
+        file.seek(0)
+        if file.read(len(line)) != line:
+            file.truncate(0)
+            file.write(line)
+        yield file, len(line)
+
+
+def _results(todo: Sequence[tuple[int, int, Item]], work: _Work, workers: int) -> Iterator[bytes]:
+    """Each shape's rows, in order."""
+    if workers == 1 or len(todo) <= 1:
+        network, *_ = load_network(work.weights)
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # another number of threads adds up in another order
+        try:
+            for number, label, item in todo:
+                yield _rows(network, work, number, label, item)
+        finally:
+            torch.set_num_threads(threads)
+        return
+    # A fork would inherit torch's and BLAS's threads half-way through their work.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(work,))
+    waiting: deque[Future[bytes]] = deque()
+    try:
+        for job in todo:
+            waiting.append(pool.submit(_in_worker, *job))
+            if len(waiting) > 4 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_worker: tuple[Network, _Work]
+
+
+def _start_worker(work: _Work) -> None:
+    global _worker
+    torch.set_num_threads(1)
+    # Ctrl-C reaches every process of a terminal; the parent ends its workers in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    _worker = load_network(work.weights)[0], work
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed ends no workers, and they would wait for it for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _in_worker(number: int, label: int, item: Item) -> bytes:
+    return _rows(*_worker, number, label, item)
+
+
+@torch.inference_mode()
+def _rows(network: Network, work: _Work, number: int, label: int, item: Item) -> bytes:
+    """One shape's views, through the network in one batch."""
+    stored = item.load()
+    prepared = [work.task.prepared(stored, number, view) for view in work.views]
+    said = network(*network_inputs(prepared))
+    activations, poses = said.activations[:, work.columns], said.poses[:, work.columns]
+    rows = np.zeros(len(work.views), _row_type(len(work.columns)))
+    rows["shape"], rows["label"] = number, label
+    rows["resampling"] = [view.resampling for view in work.views]
+    rows["turn"] = [view.turn for view in work.views]
+    rows["rotation"] = [work.task.rotation(number, view).numpy() for view in work.views]
+    rows["activations"] = activations.numpy()
+    each = torch.arange(len(poses))
+    rows["poses"] = torch.stack([poses[each, activations.argmax(-1)], poses[:, label]], 1).numpy()
+    return rows.tobytes()

@@ -1,0 +1,100 @@
+"""How a view of a test shape is made, under the two protocols of every result here.
+
+- **strict**: each view is resampled on its own and turned, and its frames are estimated from the turned points. It is
+  what users live with.
+- **paper**: frames are estimated once on the upright shape and turned together with the points, as the authors'
+  release does it. Nobody's frames come that way in use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from qecnet.algebra import multiply, random_quaternion, rotate
+from qecnet.data.dataset import derived_seed
+from qecnet.evaluation.spoiling import Spoiling, fewer_patches
+from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare, random_points
+
+Protocol = Literal["paper", "strict"]
+
+_POINTS, _ROTATION, _SPOILING = range(3)
+"""What is drawn: one stream of random numbers each."""
+
+
+@dataclass(frozen=True, order=True)
+class View:
+    """One look at a shape: which resampling of its points, and which rotation; turn 0 leaves it upright (NR)."""
+
+    resampling: int
+    turn: int
+
+
+@dataclass(frozen=True)
+class Task:
+    """What is done with each shape; all that is drawn follows from the seed, the shape's number and the view's.
+
+    Attributes:
+        config: of the frames and patches, as the network was trained with.
+        keep: the share of a stored cloud that a resampling keeps; meshes are sampled anew.
+    """
+
+    protocol: Protocol
+    config: PrepareConfig
+    keep: float = 0.8
+    seed: int = 0
+    spoiling: Spoiling | None = None
+
+    def rotation(self, shape: int, view: View) -> Tensor:
+        """What the view turns the upright shape by. (4,), WXYZ, float64"""
+        if view.turn == 0:
+            return torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)
+        seed = derived_seed(self.seed, _ROTATION, shape, view.resampling, view.turn)
+        return random_quaternion((), seed, dtype=torch.float64)
+
+    def prepared(self, stored: Mesh | PointCloud, shape: int, view: View) -> Prepared:
+        """The view, ready for the network; `shape` is the number of the stored shape in its split."""
+        generator = torch.Generator().manual_seed(derived_seed(self.seed, _POINTS, shape, view.resampling))
+        cloud = self._resampled(stored, generator)
+        spoil = torch.Generator().manual_seed(derived_seed(self.seed, _SPOILING, shape, view.resampling))
+        if self.spoiling is not None:
+            cloud = self.spoiling.of_cloud(cloud, spoil)
+        q = self.rotation(shape, view)
+        if self.protocol == "strict":
+            prepared = prepare(_turned_cloud(cloud, q), self.config, generator)
+        else:
+            prepared = _turned(prepare(cloud, self.config, generator), q)
+        if self.spoiling is not None and self.spoiling.kind == "patches":
+            prepared = fewer_patches(prepared, self.spoiling.level, spoil)
+        return prepared
+
+    def _resampled(self, stored: Mesh | PointCloud, generator: torch.Generator) -> PointCloud:
+        """Points alone: normals that a file may have are not used."""
+        if isinstance(stored, Mesh):
+            return replace(stored.sample(self.config.points, generator), normals=None)
+        count = min(len(stored), max(self.config.neighbours, round(self.keep * len(stored))))
+        return replace(stored, points=stored.points[random_points(stored.points, count, generator)], normals=None)
+
+
+def prepare_config(settings: Mapping[str, Any]) -> PrepareConfig:
+    """The frames and patches that a run's settings describe."""
+    names = ("points", "frames", "patches", "neighbours", "method")
+    return PrepareConfig(**{name: settings[name] for name in names})
+
+
+def _turned_cloud(cloud: PointCloud, q: Tensor) -> PointCloud:
+    """About the origin; in float64, rounded once."""
+    return replace(cloud, points=rotate(q, cloud.points.double()).to(cloud.points.dtype))
+
+
+def _turned(prepared: Prepared, q: Tensor) -> Prepared:
+    """The frames with the points."""
+    points = rotate(q, prepared.points.double()).float()
+    poses = multiply(q.expand(len(prepared.poses), 4), prepared.poses.double()).float()
+    centre = rotate(q, prepared.centre)
+    kept = {field.name: getattr(prepared, field.name) for field in fields(Prepared)}
+    return Prepared(**kept | {"points": points, "poses": poses, "centre": centre})

@@ -1,0 +1,55 @@
+"""Table 3 and further: what is left of names and poses when the input is spoiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from qecnet.data import Dataset
+from qecnet.evaluation.metrics import classification
+from qecnet.evaluation.predict import Model, predict
+from qecnet.evaluation.protocol import Protocol, Task, View, prepare_config
+from qecnet.evaluation.result import described
+from qecnet.evaluation.rotation import siamese_errors
+from qecnet.evaluation.spoiling import LEVELS, Spoiling
+
+
+def measure_robustness(
+    model: Model,
+    dataset: Dataset,
+    folder: Path,
+    protocol: Protocol,
+    *,
+    levels: tuple[Spoiling, ...] = LEVELS,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Two views of each test shape at each level, resampled and turned on their own: named, and aligned as a pair."""
+    config, keep = prepare_config(model.settings), model.settings["keep"]
+    rows: list[dict[str, Any]] = []
+    head: dict[str, Any] = {}
+    for spoiling in levels:
+        task = Task(protocol, config, keep, seed, spoiling)
+        into = folder / f"robustness-{protocol}-{spoiling.kind}-{spoiling.level:g}.npz"
+        views = [View(1, 1), View(2, 2)]
+        found = predict(model, dataset, "test", task, views, into, workers=workers, progress=progress)
+        head = described("robustness", protocol, model, dataset, found, seed)
+        named = classification(found.label, found.predicted, found.shape, found.classes, seed)
+        turned = siamese_errors(found)
+        rows.append(
+            {
+                "kind": spoiling.kind,
+                "level": spoiling.level,
+                "accuracy": named["accuracy"],
+                "interval": named["interval"],
+                "rae": _mean(turned["correct"]["no_sym"]),
+                "rae_all": _mean(turned["all"]["no_sym"]),
+                "rae_symmetric": _mean((turned["all"]["all_classes"] or {}).get("symmetric")),
+            }
+        )
+    return head | {"levels": rows}
+
+
+def _mean(row: dict[str, Any] | None) -> float | None:
+    return None if row is None else row["mean"]

@@ -1,0 +1,206 @@
+"""Predictions of many views: the same however they are made, kept as they come, and honest about the protocol."""
+
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+import torch
+
+from qecnet.algebra import rotate
+from qecnet.data import shapes
+from qecnet.data.dataset import Dataset
+from qecnet.evaluation import predict as predicting
+from qecnet.evaluation.classification import measure_classification
+from qecnet.evaluation.equivariance import measure_equivariance
+from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
+from qecnet.evaluation.predict import Model, Predictions, predict, read_predictions
+from qecnet.evaluation.protocol import Task, View
+from qecnet.evaluation.robustness import measure_robustness
+from qecnet.evaluation.rotation import measure_rotation, pairs
+from qecnet.evaluation.spoiling import Spoiling
+from qecnet.geometry import PrepareConfig
+from qecnet.nn import Level, Prediction, QECConfig, QECNet, save_network
+
+SETTINGS = {
+    "dataset": "shapes",
+    "config": "paper",
+    "method": "centred",
+    "seed": 0,
+    "epochs": 1,
+    "siamese": 0.0,
+    "points": 400,
+    "frames": 48,
+    "patches": 8,
+    "neighbours": 4,
+    "keep": 0.8,
+}
+CONFIG = PrepareConfig(400, 48, 8, 4, "centred")
+VIEWS = [View(0, 0), View(1, 1), View(2, 2)]
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    """Two shapes of each of three classes in either split."""
+    whole = shapes(10, seed=3)
+    few = {split: [i for i in items if i.label < 3] for split, items in whole.splits.items()}
+    chosen = {s: tuple(i for label in range(3) for i in [j for j in few[s] if j.label == label][:2]) for s in few}
+    return Dataset("shapes", whole.classes[:3], chosen)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory, dataset):
+    """A folder with the weights of a network that has learnt nothing."""
+    folder = tmp_path_factory.mktemp("run")
+    torch.manual_seed(0)
+    network = QECNet(QECConfig(3, 48, (Level(8, 4, 4),)))
+    save_network(folder / "weights.safetensors", network, dataset.classes, {"settings": SETTINGS})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(run):
+    return Model.load(run)
+
+
+def task(protocol="strict", **changes):
+    return Task(protocol, CONFIG, **changes)
+
+
+def equal(a: Predictions, b: Predictions) -> bool:
+    return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Predictions))
+
+
+def test_the_number_of_workers_changes_nothing(model, dataset, tmp_path):
+    one = predict(model, dataset, "test", task(), VIEWS, tmp_path / "1.npz", workers=1, progress=False)
+    two = predict(model, dataset, "test", task(), VIEWS, tmp_path / "2.npz", workers=2, progress=False)
+    assert equal(one, two)
+    assert len(one.shape) == len(dataset.items("test")) * len(VIEWS)
+    assert (np.abs(np.linalg.norm(one.poses, axis=-1) - 1) < 1e-5).all()
+
+
+def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, tmp_path, monkeypatch):
+    whole = predict(model, dataset, "test", task(), VIEWS, tmp_path / "whole.npz", workers=1, progress=False)
+    rows, seen = predicting._rows, []
+
+    def interrupted(*given):
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+        seen.append(given[2])
+        return rows(*given)
+
+    monkeypatch.setattr(predicting, "_rows", interrupted)
+    into = tmp_path / "cut.npz"
+    with pytest.raises(KeyboardInterrupt):
+        predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False)
+    assert not into.exists()
+    part = into.with_name("cut.npz.part")
+    with part.open("ab") as file:  # a row that was being written
+        file.write(b"half")
+    later = []
+    monkeypatch.setattr(predicting, "_rows", lambda *given: later.append(given[2]) or rows(*given))
+    assert equal(predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False), whole)
+    assert not set(seen) & set(later)
+    assert not part.exists()
+
+
+def test_what_is_there_is_not_computed_again_unless_something_changed(model, dataset, tmp_path, monkeypatch):
+    into = tmp_path / "p.npz"
+    first = predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False)
+    rows, computed = predicting._rows, []
+    monkeypatch.setattr(predicting, "_rows", lambda *given: computed.append(given[2]) or rows(*given))
+    assert equal(predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False), first)
+    assert not computed
+    other = predict(model, dataset, "test", task(seed=1), VIEWS, into, workers=1, progress=False)
+    assert len(computed) == len(dataset.items("test"))
+    assert not np.array_equal(other.rotation, first.rotation)
+    into.write_bytes(into.read_bytes()[:100])
+    with pytest.raises(ValueError, match=r"p\.npz: holds no predictions, or is damaged"):
+        read_predictions(into)
+    assert equal(predict(model, dataset, "test", task(seed=1), VIEWS, into, workers=1, progress=False), other)
+
+
+def test_strict_views_have_their_own_points_and_paper_views_of_one_resampling_share_them(dataset):
+    stored = dataset.items("test")[0].load()
+    for protocol in ("paper", "strict"):
+        made = {view: task(protocol).prepared(stored, 0, view) for view in (View(0, 0), View(0, 1), View(1, 1))}
+        q = task(protocol).rotation(0, View(0, 1)).float()
+        turned = rotate(q, made[View(0, 0)].points)
+        torch.testing.assert_close(made[View(0, 1)].points, turned, atol=1e-5, rtol=0)
+        assert (made[View(1, 1)].points - turned).norm(dim=-1).max() > 0.01
+    upright = task("strict").prepared(stored, 0, View(0, 0))
+    exact, estimated = (task(p).prepared(stored, 0, View(0, 1)).poses for p in ("paper", "strict"))
+    assert upright.valid.any()
+    assert not torch.equal(exact, estimated)
+    close = (exact * estimated).sum(-1).abs()[upright.valid]
+    assert close.median() > 1 - 1e-6  # our frames turn with the points
+
+
+class Cheat(torch.nn.Module):
+    """Takes as pose whatever the last frame holds, valid or not: nothing there comes from the shape."""
+
+    def forward(self, capsules, poolings):
+        poses = capsules.poses[:, -1]
+        return Prediction(torch.eye(3)[:1].expand(len(poses), 3), poses.expand(len(poses), 3, 4))
+
+
+def test_a_planted_cheat_looks_perfect_under_paper_and_random_under_strict(model, dataset, tmp_path, monkeypatch):
+    """Where a cloud has fewer points than frames the rest is the identity. Turned with the points, it is the answer."""
+    monkeypatch.setattr(predicting, "load_network", lambda path: (Cheat(), [], {}))
+    sparse = replace(model, settings=SETTINGS | {"points": 20})
+    sizes = {"rotations": 4, "resamplings": 4, "workers": 1, "progress": False}
+    errors = {}
+    for protocol in ("paper", "strict"):
+        found = measure_rotation(sparse, dataset, tmp_path / protocol, protocol, **sizes)
+        errors[protocol] = found["modes"]["siamese"]["all"]["all_classes"]["mean"]
+    assert errors["paper"] < 1e-6
+    assert errors["strict"] == pytest.approx(EXPECTED_RANDOM_RAE, abs=0.06)
+
+
+def test_classes_that_are_not_shared_are_left_out_and_named(model, dataset, tmp_path):
+    names = (dataset.classes[0], "whale", dataset.classes[2])
+    other = replace(dataset, classes=names)
+    found = measure_classification(model, other, tmp_path, "strict", rotations=1, workers=1, progress=False)
+    assert found["classes"] == [dataset.classes[0], dataset.classes[2]]
+    assert found["missing"] == sorted(["whale", dataset.classes[1]])
+    assert found["shapes"] == 4
+    nothing = replace(dataset, classes=("whale", "carp", "eel"))
+    with pytest.raises(ValueError, match="has no class that the weights"):
+        measure_classification(model, nothing, tmp_path, "strict", workers=1, progress=False)
+
+
+def test_the_network_itself_loses_nothing_under_rotation(model, dataset, tmp_path):
+    found = measure_equivariance(model, dataset, tmp_path, rotations=3, workers=1, progress=False)
+    assert found["network"]["pose_degrees_max"] < 0.1
+    assert found["network"]["activation_max"] < 1e-4
+    assert found["accuracy"]["exact_frames"] == found["accuracy"]["nr"]
+    assert found["resampled"]["pose_degrees_median"] > found["network"]["pose_degrees_median"]
+
+
+def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path):
+    levels = tuple(
+        Spoiling(kind, level)
+        for kind, level in (
+            ("patches", 0.5),
+            ("points", 40),
+            ("noise", 0.02),
+            ("outliers", 0.1),
+            ("occlusion", 0.5),
+            ("viewpoint", 3.0),
+            ("density", 4.0),
+        )
+    )
+    found = measure_robustness(model, dataset, tmp_path, "strict", levels=levels, workers=1, progress=False)
+    assert [(row["kind"], row["level"]) for row in found["levels"]] == [(s.kind, s.level) for s in levels]
+    assert all(0 <= row["accuracy"] <= 1 and 0 <= row["rae_symmetric"] <= 1 for row in found["levels"])
+
+
+def test_pairs_are_two_views_of_one_shape_with_different_points():
+    shape, resampling = np.array([5, 3, 5, 3, 5]), np.array([0, 0, 0, 1, 1])
+    first, second = pairs(shape, resampling)
+    found = {frozenset(p) for p in zip(first.tolist(), second.tolist(), strict=True)}
+    assert found == {frozenset(p) for p in ((0, 4), (2, 4), (1, 3))}
+
+
+def test_a_folder_without_weights_is_one_sentence(tmp_path):
+    with pytest.raises(ValueError, match=r"holds no weights \(weights.safetensors\)"):
+        Model.load(tmp_path)
