@@ -7,6 +7,7 @@ import typer
 from qecnet.cli import evaluate
 from qecnet.cli.frames import frames
 from qecnet.cli.repeatability import repeatability
+from qecnet.cli.report import report
 from qecnet.cli.train import train
 
 app = typer.Typer(
@@ -18,6 +19,7 @@ app = typer.Typer(
 app.add_typer(evaluate.app, name="evaluate")
 app.command()(frames)
 app.command()(repeatability)
+app.command()(report)
 app.command()(train)
 
 

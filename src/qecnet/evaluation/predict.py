@@ -160,9 +160,12 @@ def predict(
 
 def read_predictions(path: Path) -> Predictions:
     """What `predict` kept."""
-    found = _arrays(path)
-    found.pop("key")
-    return Predictions(**found | {"classes": tuple(found["classes"].tolist())})
+    return _predictions(_arrays(path))
+
+
+def _predictions(arrays: dict[str, Any]) -> Predictions:
+    rows = {f.name: arrays[f.name] for f in fields(Predictions)}
+    return Predictions(**rows | {"classes": tuple(arrays["classes"].tolist())})
 
 
 def _arrays(path: Path) -> dict[str, NDArray[Any]]:
@@ -216,9 +219,10 @@ def _finished(path: Path, key: str) -> Predictions | None:
     if not path.exists():
         return None
     try:
-        return read_predictions(path) if str(_arrays(path)["key"]) == key else None
+        arrays = _arrays(path)
     except ValueError:
         return None
+    return _predictions(arrays) if str(arrays["key"]) == key else None
 
 
 def _packed(predictions: Predictions, key: str) -> bytes:
