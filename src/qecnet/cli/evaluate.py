@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -30,6 +31,10 @@ Protocols = Annotated[
     typer.Option(help="strict: frames estimated after the rotation, every pair; paper: as the authors' release."),
 ]
 Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of resamplings and rotations.")]
+PerClass = Annotated[
+    int | None,
+    typer.Option(min=1, help="Only so many test shapes of each class: a quick look, no result."),
+]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; by default one for each core.")]
 
 
@@ -48,7 +53,9 @@ class _Subject:
         return result
 
 
-def _subject(run: Path, data: Path | None, dataset: str | None, seed: int, workers: int | None) -> _Subject:
+def _subject(
+    run: Path, data: Path | None, dataset: str | None, seed: int, workers: int | None, per_class: int | None
+) -> _Subject:
     model = Model.load(run)
     name = dataset or model.settings.get("dataset", "")
     if name == "shapes":
@@ -59,11 +66,24 @@ def _subject(run: Path, data: Path | None, dataset: str | None, seed: int, worke
         found = open_dataset(data, name)
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
+    if per_class is not None:
+        found = _fewer(found, per_class)
     folder = run / "evaluation"
     folder.mkdir(exist_ok=True)
     if apart := sorted({*model.classes} ^ {*found.classes}):
         typer.echo(f"note: only common classes are measured; left out: {', '.join(apart)}", err=True)
     return _Subject(model, found, folder, seed, workers)
+
+
+def _fewer(dataset: Dataset, per_class: int) -> Dataset:
+    """The first `per_class` test shapes of each class."""
+    seen: Counter[int] = Counter()
+    kept = []
+    for item in dataset.items("test"):
+        seen[item.label] += 1
+        if seen[item.label] <= per_class:
+            kept.append(item)
+    return replace(dataset, splits={**dataset.splits, "test": tuple(kept)})
 
 
 def _measured(
@@ -96,10 +116,11 @@ def classification(
     rotations: Annotated[int, typer.Option(min=1, help="Turned views of each shape.")] = 5,
     seed: Seed = 0,
     workers: Workers = None,
+    per_class: PerClass = None,
 ) -> None:
     """Table 1: accuracy upright (NR/NR) and turned (NR/AR). Example: qec evaluate classification runs/x --data PATH"""
     with one_sentence():
-        subject = _subject(run, data, dataset, seed, workers)
+        subject = _subject(run, data, dataset, seed, workers, per_class)
         with alone_in(subject.folder, wait=True):
             _measured(subject, "classification", measure_classification, protocol, _show_names, rotations=rotations)
 
@@ -114,10 +135,11 @@ def rotation(
     resamplings: Annotated[int, typer.Option(min=2, help="Resamplings of each shape.")] = 5,
     seed: Seed = 0,
     workers: Workers = None,
+    per_class: PerClass = None,
 ) -> None:
     """Table 2: relative angular error of the pose. Example: qec evaluate rotation runs/x --data PATH"""
     with one_sentence():
-        subject = _subject(run, data, dataset, seed, workers)
+        subject = _subject(run, data, dataset, seed, workers, per_class)
         sizes = {"rotations": rotations, "resamplings": resamplings}
         with alone_in(subject.folder, wait=True):
             _measured(subject, "rotation", measure_rotation, protocol, _show_poses, **sizes)
@@ -131,10 +153,11 @@ def robustness(
     protocol: Protocols = "strict",
     seed: Seed = 0,
     workers: Workers = None,
+    per_class: PerClass = None,
 ) -> None:
     """Table 3 and further: spoiled input. Example: qec evaluate robustness runs/x --data PATH"""
     with one_sentence():
-        subject = _subject(run, data, dataset, seed, workers)
+        subject = _subject(run, data, dataset, seed, workers, per_class)
         with alone_in(subject.folder, wait=True):
             _measured(subject, "robustness", measure_robustness, protocol, _show_levels)
 
@@ -147,10 +170,11 @@ def equivariance(
     rotations: Annotated[int, typer.Option(min=1, help="Turned views of each shape.")] = 5,
     seed: Seed = 0,
     workers: Workers = None,
+    per_class: PerClass = None,
 ) -> None:
     """What a rotation changes, and whose doing it is. Example: qec evaluate equivariance runs/x --data PATH"""
     with one_sentence():
-        subject = _subject(run, data, dataset, seed, workers)
+        subject = _subject(run, data, dataset, seed, workers, per_class)
         with alone_in(subject.folder, wait=True):
             result = measure_equivariance(
                 subject.model,

@@ -26,6 +26,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from rich.console import Console
 from rich.progress import track
 
 from qecnet.data import Dataset, Item
@@ -145,7 +146,8 @@ def predict(
         todo = [(n, place[items[n].label], items[n]) for n in numbers[done:]]
         results = _results(todo, work, workers or os.cpu_count() or 1)
         told = f"{into.stem}: shapes" + (f" after {done}" if done else "")
-        for said in track(results, told, total=len(todo), disable=not progress or not todo, transient=True):
+        console, silent = Console(stderr=True), not progress or not todo
+        for said in track(results, told, len(todo), console=console, disable=silent, transient=True):
             file.write(said)
             file.flush()
         file.seek(start)
@@ -210,7 +212,10 @@ def _key(
         "views": [asdict(view) for view in work.views],
         "shapes": list(numbers),
         "classes": list(classes),
-        "code": [code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn", "evaluation")],
+        "code": [
+            *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn", "nn.baselines")),
+            code_hash("qecnet.evaluation", "predict.py", "protocol.py", "spoiling.py"),
+        ],
     }
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 

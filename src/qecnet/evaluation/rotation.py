@@ -70,11 +70,9 @@ def canonical_poses(
         model, dataset, "train", task, [View(0, 0)], into, shapes=sorted(shapes), workers=workers, progress=progress
     )
     poses = torch.from_numpy(found.poses[:, 1]).double()
-    reference = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).repeat(len(found.classes), 1)
-    for label in np.unique(found.label):
-        of_class = poses[torch.from_numpy(found.label == label)]
-        reference[label] = lq_median(of_class)
-    return reference.numpy()
+    of_class = torch.from_numpy(found.label) == torch.arange(len(found.classes))[:, None]
+    medians = lq_median(poses.expand(*of_class.shape, 4), of_class.double())
+    return np.where(of_class.any(-1, keepdim=True), medians, torch.from_numpy(IDENTITY))
 
 
 def canonical_errors(found: Predictions, reference: Quaternions) -> dict[str, Any]:
