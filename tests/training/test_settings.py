@@ -24,6 +24,16 @@ def test_written_as_json_they_come_back_the_same():
     assert make_settings(json.loads(json.dumps(json_of(settings)))) == settings
 
 
+def test_a_runs_own_settings_can_be_given_to_another(tmp_path):
+    settings, file = make_settings({"config": "release", "margin": [0.2, 0.9]}), tmp_path / "settings.json"
+    file.write_text(json.dumps(json_of(settings)))
+    assert make_settings(read_settings(file)) == settings
+    for damaged in ("{", "3", "[1]"):
+        file.write_text(damaged)
+        with pytest.raises(ValueError, match=r"settings\.json: is not a file of settings"):
+            read_settings(file)
+
+
 def test_a_file_is_toml(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('schedule = "onecycle"\nlearning_rate = 1\nmargin = [0.2, 0.9]  # grows\n')

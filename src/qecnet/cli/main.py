@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from qecnet.cli import evaluate
+from qecnet.cli.card import card
 from qecnet.cli.frames import frames
 from qecnet.cli.repeatability import repeatability
 from qecnet.cli.report import report
@@ -17,6 +18,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(evaluate.app, name="evaluate")
+app.command()(card)
 app.command()(frames)
 app.command()(repeatability)
 app.command()(report)

@@ -34,7 +34,7 @@ def train(
     config: Annotated[
         str | None, typer.Option(help="paper, release, or a baseline: pointnet, pointnet2, dgcnn, ppf.")
     ] = None,
-    settings: Annotated[Path | None, typer.Option(help="A TOML file of settings; options win over it.")] = None,
+    settings: Annotated[Path | None, typer.Option(help="A TOML or JSON file of settings; options win.")] = None,
     epochs: Annotated[int | None, typer.Option(help="How many.")] = None,
     siamese: Annotated[bool, typer.Option("--siamese", help="Add 0.1 of the relative-pose loss.")] = False,
     change: Annotated[

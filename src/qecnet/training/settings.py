@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -118,13 +119,14 @@ def make_settings(given: Mapping[str, Any]) -> Settings:
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings that a TOML file gives: lines `name = value`."""
+    """The settings that a TOML file gives, lines `name = value`, or a JSON file, such as a run's settings.json."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        return dict(json.loads(text)) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise ValueError(f"{path}: cannot be opened ({(error.strerror or str(error)).lower()})") from error
-    except ValueError as error:
-        raise ValueError(f"{path}: is not a TOML file of settings ({error})") from error
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: is not a file of settings ({error})") from error
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

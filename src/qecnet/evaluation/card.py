@@ -1,0 +1,112 @@
+"""A card for a set of weights, from the files of its run: what they are, where they come from, what they can't do."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from qecnet.evaluation.predict import Model
+from qecnet.nn import QECConfig, QECNet, count_parameters
+
+_DEFAULTS = ("epochs", "batch_size", "learning_rate", "schedule", "loss", "method", "points", "keep", "subsamplings")
+_DATA = {
+    "modelnet10": "ModelNet10 (Princeton), official split; for research use, see https://modelnet.cs.princeton.edu",
+    "modelnet40": "ModelNet40 (Princeton), official split; for research use, see https://modelnet.cs.princeton.edu",
+    "shapes": "qecnet's own procedural shapes; no rights of others",
+}
+
+
+def card(run: Path) -> str:
+    """Markdown, from the run's weights, settings and results; what was not measured is said to be missing."""
+    model = Model.load(run)
+    settings = model.settings
+    lines = [
+        f"# Weights: {settings['config']} on {settings['dataset']}, seed {settings['seed']}",
+        "",
+        f"- **Network**: {_network(model)}, {count_parameters(model.network):,} parameters, "
+        f"{len(model.classes)} classes.",
+        f"- **Data**: {_DATA.get(settings['dataset'], settings['dataset'])}. Upright shapes only, never a turned one.",
+        "- **Trained with**: `qec train --settings settings.json --data PATH --out RUN`",
+        f"- **Settings**: {', '.join(f'{name} {settings[name]}' for name in _DEFAULTS)}; "
+        "all of them stand in settings.json and in the file itself.",
+    ]
+    result = _read(run / "result.json")
+    if result:
+        lines.append(
+            f"- **Last epoch** ({result['epoch']}): train {_percent(result['train_accuracy'])}, validation "
+            f"NR {_percent(result['validation_nr'])}, AR {_percent(result['validation_ar'])} ({result['protocol']} "
+            "protocol, a part of the train split that was not trained on)."
+        )
+    lines += ["", "## Measured on the test split", ""]
+    measured = [*_names(run), *_poses(run)]
+    lines += measured or ["Nothing yet: `qec evaluate classification RUN --data PATH` does it."]
+    lines += [
+        "",
+        "**paper**: frames are turned with the points, pairs named right. **strict**: each view resampled and turned "
+        "on its own, frames estimated after the rotation, every pair. RAE is the angle of the error over π.",
+        "",
+        "## Limits",
+        "",
+        "Knows these classes and no others: " + ", ".join(model.classes) + ". A shape of another kind still gets "
+        "one of these names. Symmetric shapes have no single orientation, and the pose of theirs turns freely.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _network(model: Model) -> str:
+    if isinstance(model.network, QECNet):
+        config: QECConfig = model.network.config
+        level = config.levels[0]
+        return (
+            f"QECNet, {config.points} frames, {level.patches} patches of {level.neighbours}, {level.capsules} capsules"
+        )
+    return f"the baseline {model.network.config.kind}"
+
+
+def _names(run: Path) -> list[str]:
+    lines = []
+    for protocol in ("paper", "strict"):
+        found = _read(run / "evaluation" / f"classification-{protocol}.json")
+        for name, which in (("NR/NR", "nr"), ("NR/AR", "ar")):
+            if found:
+                of = found[which]
+                interval = " – ".join(_percent(bound) for bound in of["interval"])
+                cells = name, protocol, _percent(of["accuracy"]), interval, _percent(of["mean_class"])
+                lines.append(f"| {' | '.join(cells)} |")
+    head = ["| accuracy | protocol | overall | 95% interval | mean class |", "|---|---|---|---|---|"]
+    return [*head, *lines, ""] if lines else []
+
+
+def _poses(run: Path) -> list[str]:
+    lines = []
+    for protocol in ("paper", "strict"):
+        found = _read(run / "evaluation" / f"rotation-{protocol}.json")
+        for mode, groups in found["modes"].items() if found else ():
+            row = groups["correct" if protocol == "paper" else "all"]["no_sym"]
+            every = groups["correct" if protocol == "paper" else "all"]["all_classes"]
+            cells = ["–"] * 4
+            if row and every:
+                values = row["mean"], row["median"], every["mean"], every["symmetric"]["mean"]
+                cells = [f"{value:.3f}" for value in values]
+            lines.append(f"| {mode} | {protocol} | {' | '.join(cells)} |")
+    head = [
+        "| pose, RAE | protocol | no-sym mean | no-sym median | all classes | all, up to symmetry |",
+        "|---|---|---|---|---|---|",
+    ]
+    return [*head, *lines] if lines else []
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    if not path.exists():
+        return None
+    try:
+        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: is damaged ({error})") from error
+    return found
+
+
+def _percent(value: float | None) -> str:
+    return "–" if value is None else f"{100 * value:.1f}%"
