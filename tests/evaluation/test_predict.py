@@ -16,7 +16,7 @@ from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
 from qecnet.evaluation.predict import Model, Predictions, predict, read_predictions
 from qecnet.evaluation.protocol import Task, View
 from qecnet.evaluation.robustness import measure_robustness
-from qecnet.evaluation.rotation import measure_rotation, pairs
+from qecnet.evaluation.rotation import measure_rotation, neighbours, pairs
 from qecnet.evaluation.spoiling import Spoiling
 from qecnet.geometry import PrepareConfig
 from qecnet.nn import Level, Prediction, QECConfig, QECNet, save_network
@@ -199,6 +199,13 @@ def test_pairs_are_two_views_of_one_shape_with_different_points():
     first, second = pairs(shape, resampling)
     found = {frozenset(p) for p in zip(first.tolist(), second.tolist(), strict=True)}
     assert found == {frozenset(p) for p in ((0, 4), (2, 4), (1, 3))}
+
+
+def test_neighbours_are_the_same_view_of_the_next_shape_of_the_class():
+    shape, label = np.array([0, 0, 1, 1, 2, 2, 3, 3]), np.array([4, 4, 4, 4, 7, 7, 4, 4])
+    first, second = neighbours(shape, label)
+    assert list(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 2), (1, 3), (2, 6), (3, 7), (6, 0), (7, 1)]
+    assert [len(rows) for rows in neighbours(shape[:0], label[:0])] == [0, 0]
 
 
 def test_a_folder_without_weights_is_one_sentence(tmp_path):

@@ -40,6 +40,7 @@ def measure_rotation(
     - canonical: each view's pose against its rotation. A class's capsule has an orientation of its own that nobody told
       it; it is read off upright training shapes (`canonical_poses`) and taken out.
     - siamese: the relative pose of each two views of a shape with different points, against their relative rotation.
+    - category: the same between views of different shapes of one class, which the dataset has aligned upright.
 
     Under "strict" each view has points of its own; under "paper" the rotations of one resampling share them.
     """
@@ -51,7 +52,11 @@ def measure_rotation(
     return described("rotation", protocol, model, dataset, found, seed) | {
         "rotations": rotations,
         "resamplings": resamplings,
-        "modes": {"canonical": canonical_errors(found, reference), "siamese": siamese_errors(found)},
+        "modes": {
+            "canonical": canonical_errors(found, reference),
+            "siamese": siamese_errors(found),
+            "category": category_errors(found),
+        },
     }
 
 
@@ -84,12 +89,39 @@ def canonical_errors(found: Predictions, reference: Quaternions) -> dict[str, An
 
 def siamese_errors(found: Predictions) -> dict[str, Any]:
     """`pose₂ ∘ pose₁⁻¹` for each two views of a shape with different points, against `R₂ ∘ R₁⁻¹`."""
-    first, second = pairs(found.shape, found.resampling)
+    return _pair_errors(found, *pairs(found.shape, found.resampling))
+
+
+def _pair_errors(found: Predictions, first: NDArray[np.int64], second: NDArray[np.int64]) -> dict[str, Any]:
     poses = found.poses[:, 0].astype(np.float64)
     predicted = relative(poses[first], poses[second])
     correct = found.correct[first] & found.correct[second]
     turned = found.rotation[first], found.rotation[second]
     return _errors(predicted, *turned, found.label[first], correct, found.classes)
+
+
+def category_errors(found: Predictions) -> dict[str, Any]:
+    """`pose₂ ∘ pose₁⁻¹` for each view of a shape and the same view of the next shape of its class, against `R₂ ∘ R₁⁻¹`.
+
+    A class with one shape has no pair.
+    """
+    first, second = neighbours(found.shape, found.label)
+    return _pair_errors(found, first, second)
+
+
+def neighbours(shape: NDArray[np.int64], label: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Rows (P,), (P,) of each view of a shape and the same view of the next shape of its class, in a circle.
+
+    Every shape has its views next to each other, and the same number of them.
+    """
+    views = int((shape == shape[0]).sum()) if len(shape) else 0
+    firsts, seconds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    for index in np.unique(label):
+        rows = np.flatnonzero(label == index).reshape(-1, views)
+        if len(rows) > 1:
+            firsts.append(rows.ravel())
+            seconds.append(np.roll(rows, -1, axis=0).ravel())
+    return np.concatenate(firsts), np.concatenate(seconds)
 
 
 def pairs(shape: NDArray[np.int64], resampling: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
