@@ -13,12 +13,13 @@ MAY_LOOK_AT = {
     "algebra": set(),
     "testing": {"algebra"},
     "files": set(),
-    "geometry": {"algebra"},
+    "workers": set(),
+    "geometry": {"algebra", "workers"},
     "nn": {"algebra", "files"},
-    "data": {"algebra", "files", "geometry"},
+    "data": {"algebra", "files", "geometry", "workers"},
     "training": {"algebra", "files", "geometry", "nn", "data"},
-    "evaluation": {"algebra", "files", "geometry", "nn", "data"},
-    "models": {"algebra", "files", "geometry", "nn"},
+    "evaluation": {"algebra", "files", "geometry", "nn", "data", "workers"},
+    "models": {"algebra", "files", "geometry", "nn", "workers"},
 }
 OPEN_TO_ALL = {"cli", "viewer"}
 """Rooms for people: they look at everything, and nothing looks at them."""

@@ -85,7 +85,7 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, 
     def interrupted(*given):
         if len(seen) == 2:
             raise KeyboardInterrupt
-        seen.append(given[2])
+        seen.append(given[1])
         return rows(*given)
 
     monkeypatch.setattr(predicting, "_rows", interrupted)
@@ -97,7 +97,7 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, 
     with part.open("ab") as file:  # a row that was being written
         file.write(b"half")
     later = []
-    monkeypatch.setattr(predicting, "_rows", lambda *given: later.append(given[2]) or rows(*given))
+    monkeypatch.setattr(predicting, "_rows", lambda *given: later.append(given[1]) or rows(*given))
     assert equal(predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False), whole)
     assert not set(seen) & set(later)
     assert not part.exists()
@@ -107,7 +107,7 @@ def test_what_is_there_is_not_computed_again_unless_something_changed(model, dat
     into = tmp_path / "p.npz"
     first = predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False)
     rows, computed = predicting._rows, []
-    monkeypatch.setattr(predicting, "_rows", lambda *given: computed.append(given[2]) or rows(*given))
+    monkeypatch.setattr(predicting, "_rows", lambda *given: computed.append(given[1]) or rows(*given))
     assert equal(predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False), first)
     assert not computed
     other = predict(model, dataset, "test", task(seed=1), VIEWS, into, workers=1, progress=False)

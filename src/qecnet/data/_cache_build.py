@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections import deque
 from collections.abc import Generator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, fields, replace
-from multiprocessing import get_context, parent_process
-from threading import Thread
 
 import numpy as np
 import torch
 
 from qecnet.data.dataset import Item, derived_seed
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare, random_points
+from qecnet.workers import in_order
 
 
 @dataclass(frozen=True)
@@ -31,37 +26,7 @@ class Task:
 
 def records(items: Sequence[Item], first: int, task: Task, workers: int) -> Generator[bytes]:
     """The records of items from number `first` on, in order; the number of workers does not change them."""
-    numbers = range(first, len(items))
-    if workers == 1:
-        yield from (_record(number, items[number], task) for number in numbers)
-        return
-    # A fork would inherit torch's and BLAS's threads half-way through their work.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker)
-    waiting: deque[Future[bytes]] = deque()
-    try:
-        for number in numbers:
-            waiting.append(pool.submit(_record, number, items[number], task))
-            if len(waiting) > 4 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _start_worker() -> None:
-    torch.set_num_threads(1)
-    # Ctrl-C reaches every process of a terminal; the parent ends its workers in order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed ends no workers, and they would wait for it for ever."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    yield from in_order(_record, ((number, items[number], task) for number in range(first, len(items))), workers)
 
 
 def _record(number: int, item: Item, task: Task) -> bytes:

@@ -11,16 +11,11 @@ import hashlib
 import io
 import json
 import os
-import signal
 import zipfile
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from multiprocessing import get_context, parent_process
 from pathlib import Path
-from threading import Thread
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -35,6 +30,7 @@ from qecnet.evaluation.protocol import Task, View
 from qecnet.files import write_whole
 from qecnet.geometry import Prepared
 from qecnet.nn import Capsules, Network, Pooling, load_network
+from qecnet.workers import in_order
 
 
 @dataclass(frozen=True)
@@ -98,9 +94,8 @@ class Model:
 
 @dataclass(frozen=True)
 class _Work:
-    """What a worker needs to know once."""
+    """What is done with each shape."""
 
-    weights: Path
     task: Task
     views: tuple[View, ...]
     columns: tuple[int, ...]  # the model's classes that are asked for, in the order of the labels
@@ -132,7 +127,7 @@ def predict(
     items = dataset.items(split)
     numbers = [n for n in (range(len(items)) if shapes is None else shapes) if items[n].label in place]
     columns = tuple(model.classes.index(name) for name in classes)
-    work = _Work(model.path, task, tuple(views), columns)
+    work = _Work(task, tuple(views), columns)
     key = _key(model, dataset, split, work, numbers, classes)
     if (found := _finished(into, key)) is not None:
         return found
@@ -143,8 +138,9 @@ def predict(
     with _appended(part, key) as (file, start):
         done = (file.seek(0, os.SEEK_END) - start) // size
         file.truncate(start + done * size)
-        todo = [(n, place[items[n].label], items[n]) for n in numbers[done:]]
-        results = _results(todo, work, workers or os.cpu_count() or 1)
+        todo = [(work, n, place[items[n].label], items[n]) for n in numbers[done:]]
+        count = min(workers or os.cpu_count() or 1, max(1, len(todo)))
+        results = in_order(_rows, todo, count, _start, (model.path,))
         told = f"{into.stem}: shapes" + (f" after {done}" if done else "")
         console, silent = Console(stderr=True), not progress or not todo
         for said in track(results, told, len(todo), console=console, disable=silent, transient=True):
@@ -249,62 +245,21 @@ def _appended(path: Path, key: str) -> Iterator[tuple[BinaryIO, int]]:
         yield file, len(line)
 
 
-def _results(todo: Sequence[tuple[int, int, Item]], work: _Work, workers: int) -> Iterator[bytes]:
-    """Each shape's rows, in order."""
-    if workers == 1 or len(todo) <= 1:
-        network, *_ = load_network(work.weights)
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # another number of threads adds up in another order
-        try:
-            for number, label, item in todo:
-                yield _rows(network, work, number, label, item)
-        finally:
-            torch.set_num_threads(threads)
-        return
-    # A fork would inherit torch's and BLAS's threads half-way through their work.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(work,))
-    waiting: deque[Future[bytes]] = deque()
-    try:
-        for job in todo:
-            waiting.append(pool.submit(_in_worker, *job))
-            if len(waiting) > 4 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
+_network: Network
+"""Of this process, see `_start`."""
 
 
-_worker: tuple[Network, _Work]
-
-
-def _start_worker(work: _Work) -> None:
-    global _worker
-    torch.set_num_threads(1)
-    # Ctrl-C reaches every process of a terminal; the parent ends its workers in order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-    _worker = load_network(work.weights)[0], work
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed ends no workers, and they would wait for it for ever."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
-
-
-def _in_worker(number: int, label: int, item: Item) -> bytes:
-    return _rows(*_worker, number, label, item)
+def _start(weights: Path) -> None:
+    global _network
+    _network = load_network(weights)[0]
 
 
 @torch.inference_mode()
-def _rows(network: Network, work: _Work, number: int, label: int, item: Item) -> bytes:
+def _rows(work: _Work, number: int, label: int, item: Item) -> bytes:
     """One shape's views, through the network in one batch."""
     stored = item.load()
     prepared = [work.task.prepared(stored, number, view) for view in work.views]
-    said = network(*network_inputs(prepared))
+    said = _network(*network_inputs(prepared))
     activations, poses = said.activations[:, work.columns], said.poses[:, work.columns]
     rows = np.zeros(len(work.views), _row_type(len(work.columns)))
     rows["shape"], rows["label"] = number, label

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from multiprocessing import get_context
 from typing import Literal
 
 import numpy as np
@@ -22,6 +17,7 @@ from qecnet.geometry.normals import Sign
 from qecnet.geometry.patches import patches
 from qecnet.geometry.radii import Radii
 from qecnet.geometry.sampling import farthest_points, random_points
+from qecnet.workers import in_order
 
 
 @dataclass(frozen=True)
@@ -148,48 +144,12 @@ def prepare_many(
         raise ValueError(f"{workers} workers were asked for; one or more can prepare clouds")
     config = config or PrepareConfig()
     total = len(clouds) if isinstance(clouds, Sequence) else None
-    results = _in_process(clouds, config, seed) if workers == 1 else _in_pool(clouds, config, seed, workers)
+    results = in_order(_one, ((index, *_parts(cloud), config, seed) for index, cloud in enumerate(clouds)), workers)
     return [_unpacked(r) for r in track(results, "preparing clouds", total=total, disable=not progress, transient=True)]
 
 
 # Tensors would cross between processes as open files, of which there may be too many: arrays go instead.
 Arrays = tuple[np.ndarray, ...]
-
-
-def _in_process(clouds: Iterable[PointCloud], config: PrepareConfig, seed: int) -> Iterator[Arrays]:
-    for index, cloud in enumerate(clouds):
-        yield _one(index, *_parts(cloud), config, seed)
-
-
-def _in_pool(clouds: Iterable[PointCloud], config: PrepareConfig, seed: int, workers: int) -> Iterator[Arrays]:
-    # A fork would inherit torch's and BLAS's threads half-way through their work.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,))
-    try:
-        waiting: deque[Future[Arrays]] = deque()
-        for index, cloud in enumerate(clouds):
-            parts = _parts(cloud)
-            with _interrupts_held():
-                waiting.append(pool.submit(_one, index, *parts, config, seed))
-            if len(waiting) > 4 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        # Whoever stops half-way does not wait for clouds that nobody has begun.
-        pool.shutdown(cancel_futures=True)
-
-
-@contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Lets Ctrl-C wait for the block's end; processes that start in it never see one, and leave it to their parent."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _parts(cloud: PointCloud) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, float, str]:

@@ -1,0 +1,85 @@
+"""Work shared out among processes: results in order, the same for any number of them, and none left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context, parent_process
+from threading import Thread
+from typing import Any, TypeVar
+
+import torch
+
+T = TypeVar("T")
+
+
+def in_order(
+    function: Callable[..., T],
+    jobs: Iterable[tuple[Any, ...]],
+    workers: int,
+    start: Callable[..., None] | None = None,
+    given: tuple[Any, ...] = (),
+) -> Generator[T]:
+    """`function(*job)` for each job, in order, each on one thread; close it to stop.
+
+    Jobs are taken as workers get free. `start(*given)` is called once in each process before its first job. One worker
+    is this process itself.
+    """
+    if workers == 1:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # another number of threads adds up in another order
+        try:
+            if start is not None:
+                start(*given)
+            for job in jobs:
+                yield function(*job)
+        finally:
+            torch.set_num_threads(threads)
+        return
+    # A fork would inherit torch's and BLAS's threads half-way through their work.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start, initargs=(start, given))
+    waiting: deque[Future[T]] = deque()
+    try:
+        for job in jobs:
+            with _interrupts_held():
+                waiting.append(pool.submit(function, *job))
+            if len(waiting) > 4 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        # Whoever stops half-way does not wait for jobs that nobody has begun.
+        pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def _interrupts_held() -> Iterator[None]:
+    """Lets Ctrl-C wait for the block's end; processes that start in it never see one, and leave it to their parent."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
+    torch.set_num_threads(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be held
+    Thread(target=_end_with_parent, daemon=True).start()
+    if start is not None:
+        start(*given)
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed ends no workers, and they would wait for it for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

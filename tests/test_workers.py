@@ -1,0 +1,49 @@
+"""Results come in order, however many processes make them, and stopping leaves nobody behind."""
+
+import os
+import time
+from contextlib import closing
+
+import pytest
+import torch
+
+from qecnet.workers import in_order
+
+PRIVATE = {}
+
+
+def start(word):
+    PRIVATE["word"] = word
+
+
+def told(number, seconds=0.0):
+    time.sleep(seconds)
+    return PRIVATE["word"] * number, torch.get_num_threads(), os.getpid()
+
+
+def failing(number):
+    raise ValueError(f"job {number} is bad")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_in_order_on_one_thread_with_what_each_process_was_given(workers):
+    jobs = [(3, 0.2), (0,), (2,), (1,)]
+    found = list(in_order(told, jobs, workers, start, ("ab",)))
+    assert [word for word, *_ in found] == ["ababab", "", "abab", "ab"]
+    assert {threads for _, threads, _ in found} == {1}
+    assert (os.getpid() in {pid for *_, pid in found}) == (workers == 1)
+
+
+def test_one_worker_leaves_the_number_of_threads_as_it_was():
+    before = torch.get_num_threads()
+    with closing(in_order(told, [(1,), (2,)], 1, start, ("a",))) as results:
+        next(results)
+    assert torch.get_num_threads() == before
+
+
+def test_an_error_is_raised_here_and_jobs_are_taken_as_workers_get_free():
+    taken = []
+    jobs = (taken.append(number) or (number,) for number in range(1000))
+    with pytest.raises(ValueError, match="job 0 is bad"):
+        list(in_order(failing, jobs, 2))
+    assert len(taken) < 100
