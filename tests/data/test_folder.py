@@ -111,6 +111,16 @@ def test_a_damaged_file_is_named_when_it_is_loaded(tmp_path):
         open_dataset(tmp_path / "all.zip").items("train")[0].load()
 
 
+def test_a_member_that_python_cannot_unpack_is_named(tmp_path):
+    with zipfile.ZipFile(tmp_path / "all.zip", "w") as archive:
+        archive.writestr("mug/train/a.off", b"OFF\n0 0 0\n")
+    data = bytearray((tmp_path / "all.zip").read_bytes())
+    data[data.index(b"PK\x01\x02") + 10] = 9  # the method Deflate64, which Windows uses for large files
+    (tmp_path / "all.zip").write_bytes(data)
+    with pytest.raises(ValueError, match=r"all\.zip: its member mug/train/a\.off cannot be unpacked"):
+        open_dataset(tmp_path / "all.zip").items("train")[0].load()
+
+
 def test_a_split_that_is_not_there_is_one_sentence(tmp_path):
     fill(tmp_path, ["mug/train/a.npy"])
     with pytest.raises(ValueError, match="no shapes in the split test; it has train"):

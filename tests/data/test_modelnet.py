@@ -147,6 +147,13 @@ def test_hdf5_in_both_ways(hdf5):
     assert torch.equal(sent.load().points, dataset.items("test")[2].load().points)
 
 
+def test_lists_are_found_in_the_only_folder_there_is(hdf5, tmp_path_factory):
+    around = tmp_path_factory.mktemp("around")
+    hdf5.rename(around / "modelnet10_hdf5")
+    (around / "__MACOSX").mkdir()
+    assert len(open_dataset(around, "modelnet10").items("train")) == 20
+
+
 def test_hdf5_that_is_damaged_is_one_sentence(hdf5):
     (hdf5 / "ply_data_train1.h5").write_bytes((hdf5 / "ply_data_train1.h5").read_bytes()[:500])
     with pytest.raises(ValueError, match=r"ply_data_train1\.h5: cannot be opened as HDF5"):
@@ -177,6 +184,7 @@ def bad_paths(tmp_path):
     (tmp_path / "text.zip").write_text("not a zip")
     whole = write_zip(tmp_path / "whole.zip", lambda n: 1).read_bytes()
     (tmp_path / "half.zip").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "list.zip").write_bytes(whole.replace(b"PK\x01\x02", b"lost", 1))
     with zipfile.ZipFile(tmp_path / "h5.zip", "w") as archive:
         archive.writestr("modelnet40_ply_hdf5_2048/ply_data_train0.h5", b"x")
     with zipfile.ZipFile(tmp_path / "nothing.zip", "w") as archive:
@@ -191,6 +199,7 @@ def bad_paths(tmp_path):
         "empty": ("empty", None, "is an empty folder"),
         "no zip": ("text.zip", None, "is not a whole zip"),
         "half a zip": ("half.zip", None, "is not a whole zip"),
+        "zip with a damaged list": ("list.zip", None, "is not a whole zip"),
         "zip of hdf5": ("h5.zip", None, "unzip it and give the folder"),
         "zip of nothing": ("nothing.zip", None, "holds no shapes"),
         "half unzipped": ("five", "modelnet10", "has no shapes of monitor, night_stand, sofa, table, toilet"),

@@ -46,7 +46,7 @@ class ZipSource:
         data = _member(self.archive, self.member)
         path = PurePosixPath(self.member)
         try:
-            if path.suffix == ".drc":
+            if path.suffix.lower() == ".drc":
                 return _draco(data, self.member)
             return shape_of(data, path)
         except ValueError as error:
@@ -105,7 +105,8 @@ def _draco(data: bytes, member: str) -> PointCloud:
 def _member(archive: Path, member: str) -> bytes:
     try:
         return _zip(archive, archive.stat().st_mtime_ns, os.getpid()).read(member)
-    except (OSError, KeyError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (OSError, KeyError, RuntimeError, zipfile.BadZipFile, zlib.error, EOFError) as error:
+        # A RuntimeError is a password, or a way of packing that Python does not know.
         raise ReadError(f"{archive}: its member {member} cannot be unpacked ({error}); get the file again") from error
 
 

@@ -95,13 +95,17 @@ def _in_folder(root: Path) -> Iterable[Entry]:
                 yield Entry((*here, name), status.st_size, FileSource(path, status.st_size, status.st_mtime_ns))
 
 
-def _in_zip(path: Path) -> Iterable[Entry]:
+def members(path: Path) -> list[zipfile.ZipInfo]:
+    """What a zip holds, or one sentence."""
     try:
         with zipfile.ZipFile(path) as archive:
-            members = archive.infolist()
+            return archive.infolist()
     except (zipfile.BadZipFile, EOFError) as error:
         raise ValueError(f"{path}: is not a whole zip; it was cut short on its way, or is of another kind") from error
-    for info in members:
+
+
+def _in_zip(path: Path) -> Iterable[Entry]:
+    for info in members(path):
         parts = PurePosixPath(info.filename).parts
         shape = PurePosixPath(info.filename).suffix.lower() in (*SUFFIXES, ".drc")
         if shape and not info.is_dir() and all(map(_counts, parts)):

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import os
-import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +17,7 @@ from pathlib import Path
 from qecnet.data._modelnet_counts import OFFICIAL
 from qecnet.data._sources import Hdf5Source, open_hdf5
 from qecnet.data.dataset import Dataset, Item
-from qecnet.data.folder import entries_of, folder
+from qecnet.data.folder import entries_of, folder, members
 
 _LISTS = "_shape_names.txt"
 
@@ -44,10 +43,11 @@ def open_dataset(path: str | os.PathLike[str], name: str | None = None, *, seed:
         raise ValueError(f"{path}: is an empty folder; give the path of a dataset")
     if path.is_file() and (inside := _lists_in_zip(path)):
         raise ValueError(f"{path}: is read unpacked only ({inside} is in it); unzip it and give the folder")
-    if path.is_dir() and any(path.glob(f"modelnet*{_LISTS}")):
-        return _checked(_resampled(path, name), name, path)
-    if path.is_dir() and (any(path.glob("*.h5")) or (path / "train_files.txt").exists()):
-        return _checked(_hdf5(path, name), name, path)
+    for place in _places(path):
+        if any(place.glob(f"modelnet*{_LISTS}")):
+            return _checked(_resampled(place, name), name, place)
+        if any(place.glob("*.h5")) or (place / "train_files.txt").exists():
+            return _checked(_hdf5(place, name), name, place)
     dataset, with_splits = folder(path, name, seed)
     if with_splits:
         return _checked(dataset, name, path)
@@ -58,12 +58,17 @@ def open_dataset(path: str | os.PathLike[str], name: str | None = None, *, seed:
     return dataset
 
 
+def _places(path: Path) -> list[Path]:
+    """Where lists of shapes may be: in a folder, or in the only one that it holds, as archives are often unpacked."""
+    if not path.is_dir():
+        return []
+    below = [p for p in path.iterdir() if p.is_dir() and not p.name.startswith((".", "__MACOSX"))]
+    return [path, *below] if len(below) == 1 else [path]
+
+
 def _lists_in_zip(path: Path) -> str | None:
     """The first member that says that a zip holds HDF5 files or the resampled clouds."""
-    if not zipfile.is_zipfile(path):
-        return None
-    with zipfile.ZipFile(path) as archive:
-        return next((m for m in archive.namelist() if m.endswith((".h5", _LISTS))), None)
+    return next((m.filename for m in members(path) if m.filename.endswith((".h5", _LISTS))), None)
 
 
 def _resampled(path: Path, name: str | None) -> Dataset:
@@ -145,7 +150,7 @@ def _checked(dataset: Dataset, name: str | None, path: Path) -> Dataset:
     if strange := sorted(held - counts.keys()):
         raise ValueError(
             f"{path}: is not {which}: it has the classes {_some(strange)}, and {which} has not; "
-            "give the right path, or no name"
+            "give the right path, or another name"
         )
     if missing := sorted(counts.keys() - held):
         raise ValueError(f"{path}: has no shapes of {_some(missing)}, as {which} should; unpack the dataset again")
