@@ -17,6 +17,7 @@ from qecnet.data import FrameCache, dataset, frame_cache, shapes, write
 from qecnet.data import cache as cache_module
 from qecnet.data._cache_file import read_layout
 from qecnet.data.modelnet import open_dataset
+from qecnet.files import alone_in
 from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
 
 SMALL = PrepareConfig(points=400, frames=32, patches=8, neighbours=5)
@@ -106,6 +107,12 @@ def test_of_two_that_build_at_once_one_waits_and_finds_it_done(tmp_path, whole, 
     assert first.path.read_bytes() == second.path.read_bytes() == whole[1]
 
 
+def test_a_whole_one_is_used_while_another_is_built(tmp_path):
+    first = build(tmp_path)
+    with ThreadPoolExecutor(1) as pool, alone_in(tmp_path, wait=True):
+        assert pool.submit(build, tmp_path).result(timeout=300).path == first.path
+
+
 @pytest.mark.parametrize(
     "other",
     [
@@ -180,11 +187,11 @@ def test_a_build_that_is_killed_goes_on_to_the_same_bytes(tmp_path, sent, worker
     env = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
     run = [sys.executable, str(script), str(folder), str(workers)]
     process = subprocess.Popen(run, env=env, stderr=subprocess.PIPE, start_new_session=True)
-    while process.poll() is None and not any(p.stat().st_size > 60_000 for p in folder.glob("*.part")):
+    while process.poll() is None and not any(p.stat().st_size > 20_000 for p in folder.glob("*.part")):
         time.sleep(0.02)
     children = _children(process.pid)
     process.send_signal(sent)
-    process.communicate(timeout=60)
+    process.communicate(timeout=300)
     assert process.returncode != 0
     (part,) = folder.iterdir()
     assert part.suffix == ".part"
@@ -211,7 +218,7 @@ def _alive(process):
         return False
 
 
-def _wait_until(holds, seconds=30):
+def _wait_until(holds, seconds=120):
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end

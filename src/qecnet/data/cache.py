@@ -84,8 +84,8 @@ def frame_cache(
 ) -> FrameCache:
     """The frames of a split, from `folder` where they are there and whole, otherwise built there now.
 
-    A build that was interrupted or killed goes on where it was. Processes that ask for caches in one folder at the
-    same time wait for each other. The number of workers does not change the result.
+    A build that was interrupted or killed goes on where it was. Processes that build in one folder wait for each
+    other; one that finds its cache whole does not. The number of workers does not change the result.
 
     Args:
         config: of `prepare`.
