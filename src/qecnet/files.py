@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ def write_whole(path: Path, data: bytes) -> None:
         aside.replace(path)
         _sync_folder(path.parent)
     except OSError as error:
-        aside.unlink(missing_ok=True)
+        with suppress(OSError):
+            aside.unlink()
         reason = (error.strerror or str(error)).lower()
         raise OSError(f"{path}: cannot be written ({reason}); what was saved before is whole") from error
 
@@ -73,8 +74,8 @@ def alone_in(folder: Path, *, wait: bool) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a renaming in the folder reach the disk, on systems that let folders be opened."""
-    if os.name == "posix":
+    """Makes a renaming in the folder reach the disk, where systems do that; elsewhere either file is whole."""
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)

@@ -1,0 +1,63 @@
+"""Files are written whole or not at all, and a folder is one process's alone."""
+
+import os
+
+import pytest
+import torch
+
+from qecnet.files import alone_in, read_tensors, write_tensors, write_whole
+
+
+@pytest.mark.parametrize("parent", ["absent", "file"])
+def test_a_folder_that_is_not_there_is_one_sentence(tmp_path, parent):
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(OSError, match=rf"{parent}/c: cannot be written \(no.* directory\); what was saved before is"):
+        write_whole(tmp_path / parent / "c", b"")
+
+
+def test_what_fails_leaves_the_old_content_and_nothing_else(tmp_path, monkeypatch):
+    write_whole(tmp_path / "c", b"old")
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        with pytest.raises(OSError, match=r"c: cannot be written \(no space left on device\)"):
+            write_whole(tmp_path / "c", b"new")
+    assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [("c", b"old")]
+
+
+def test_a_system_that_cannot_sync_folders_can_write(tmp_path, monkeypatch):
+    open_file = os.open
+
+    def refused(path, *rest, **more):
+        if os.path.isdir(path):
+            raise PermissionError(13, "Permission denied")
+        return open_file(path, *rest, **more)
+
+    monkeypatch.setattr(os, "open", refused)
+    write_whole(tmp_path / "c", b"new")
+    assert (tmp_path / "c").read_bytes() == b"new"
+
+
+def test_tensors_come_back_with_what_was_said_of_them(tmp_path):
+    tensors = {"a": torch.arange(6.0).view(2, 3).T, "b": torch.tensor(7)}
+    write_tensors(tmp_path / "t", tensors, {"classes": ["cup", "mug"]})
+    found, about = read_tensors(tmp_path / "t")
+    assert found.keys() == tensors.keys()
+    assert all(torch.equal(found[name], tensors[name]) for name in tensors)
+    assert about == {"classes": ["cup", "mug"]}
+    with pytest.raises(FileNotFoundError, match="absent: is not there"):
+        read_tensors(tmp_path / "absent")
+
+
+def test_a_folder_is_one_holders_alone_until_it_leaves(tmp_path):
+    pytest.importorskip("fcntl", reason="this system has no such locks")
+    with alone_in(tmp_path, wait=False):
+        with pytest.raises(BlockingIOError), alone_in(tmp_path, wait=False):
+            pass
+        with alone_in(tmp_path.parent, wait=False):
+            pass
+    with alone_in(tmp_path, wait=False):
+        pass
