@@ -5,6 +5,7 @@ import json
 import pytest
 
 from qecnet.nn import QECNet, count_parameters
+from qecnet.training.folder import RunFolder
 from qecnet.training.settings import Settings, json_of, make_settings, parse_setting, read_settings
 
 
@@ -32,6 +33,13 @@ def test_a_runs_own_settings_can_be_given_to_another(tmp_path):
         file.write_text(damaged)
         with pytest.raises(ValueError, match=r"settings\.json: is not a file of settings"):
             read_settings(file)
+
+
+@pytest.mark.parametrize("damaged", ["{", "3", "[1]", '{"epochs": "many"}'])
+def test_a_runs_settings_that_are_damaged_are_refused(tmp_path, damaged):
+    (tmp_path / "settings.json").write_text(damaged)
+    with pytest.raises(ValueError, match=r"settings\.json: is damaged \(.*; give another --out and begin anew"):
+        RunFolder(tmp_path).resumed_settings({})
 
 
 def test_a_file_is_toml(tmp_path):
@@ -63,6 +71,9 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"epochs": True}, "epochs is True; it must be a whole number"),
         ({"epochs": 0}, "epochs is 0; it must be at least 1"),
         ({"learning_rate": float("nan")}, "learning_rate is nan; it must be"),
+        ({"learning_rate": 10**400}, "it must be a number"),
+        ({"seed": 2**63}, "it must be below 2 to the power of 63"),
+        ({"margin": [0.1, -0.1]}, r"margin is \(0.1, -0.1\); it must be at least 0"),
         ({"learning_rate": -1}, "learning_rate is -1.0; it must be above 0"),
         ({"weighting": "soft"}, "weighting is 'soft'; it must be one of sigmoid, linear, lq"),
         ({"config": "ours"}, "config is 'ours'; it must be one of paper, release"),

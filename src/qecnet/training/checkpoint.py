@@ -56,21 +56,24 @@ def save(path: Path, state: State, origin: dict[str, Any]) -> None:
 
 
 def load(path: Path, state: State, origin: dict[str, Any]) -> None:
-    """Puts a checkpoint into a new `state`, or refuses with a sentence one of another origin."""
+    """Puts a checkpoint into a new `state`, or refuses with a sentence one of another origin or network."""
     tensors, found = read_tensors(path)
-    for name, value in found["origin"].items():
+    for name, value in found.get("origin", {}).items():
         if origin[name] != value:
             raise ValueError(f"{path}: was trained on other {name} ({value}) than are given now ({origin[name]})")
-    for part, network in state._parts().items():
-        network.load_state_dict(_below(tensors, part))
     moments: dict[int, dict[str, Tensor]] = {}
     for name, tensor in _below(tensors, "optimizer").items():
         number, _, moment = name.partition("/")
         moments.setdefault(int(number), {})[moment] = tensor
     groups = state.optimizer.state_dict()["param_groups"]
-    state.optimizer.load_state_dict({"state": moments, "param_groups": groups})
-    for name in ("epoch", "step", "totals", "rows"):
-        setattr(state, name, found[name])
+    try:
+        for part, network in state._parts().items():
+            network.load_state_dict(_below(tensors, part))
+        state.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        for name in ("epoch", "step", "totals", "rows"):
+            setattr(state, name, found[name])
+    except (KeyError, RuntimeError) as error:
+        raise ValueError(f"{path}: is not of the network that the run's settings describe; begin anew") from error
 
 
 def _below(tensors: dict[str, Tensor], part: str) -> dict[str, Tensor]:

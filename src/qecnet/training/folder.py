@@ -57,10 +57,10 @@ class RunFolder:
     def resumed_settings(self, given: Mapping[str, Any]) -> Settings:
         """The settings of the run in the folder; refused where one that is given now is another."""
         try:
-            settings = make_settings(json.loads(self.settings.read_text(encoding="utf-8")))
+            settings = make_settings(dict(json.loads(self.settings.read_text(encoding="utf-8"))))
         except FileNotFoundError as error:
             raise ValueError(f"{self.path}: holds no run to resume; leave out --resume to begin one") from error
-        except ValueError as error:
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{self.settings}: is damaged ({error}); give another --out and begin anew") from error
         for name, value in given.items():
             now, then = checked(name, value), getattr(settings, name)

@@ -31,7 +31,7 @@ class Settings:
         dataset: "modelnet10", "modelnet40", "shapes" (made by our own code), or a name for a folder of one's own.
         per_class: shapes of each class, of `shapes` alone.
         config: the configuration that the settings from `frames` to `canonicalize` start from; or a baseline of
-            `qecnet.nn.baselines`, which reads as many `frames` and none of the settings after it.
+            `qecnet.nn.baselines`, which reads as many `frames` and has no use for the others of these.
         method, points, keep, subsamplings: of the frames, see `PrepareConfig` and `frame_cache`.
         frames, patches, neighbours, capsules: the sizes of the network, see `QECConfig` for these and what follows.
         batch_size: of all processes together.
@@ -81,6 +81,8 @@ class Settings:
         for name in ("iterations", "siamese", "clip", "seed"):
             self._check(name, getattr(self, name) >= 0, "at least 0")
         self._check("learning_rate", self.learning_rate > 0, "above 0")
+        self._check("seed", self.seed < 2**63, "below 2 to the power of 63")
+        self._check("margin", min(self.margin) >= 0, "at least 0")
         self._check("keep", 0 < self.keep <= 1, "above 0 and at most 1")
         for name in ("ema", "validation"):
             self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
@@ -169,7 +171,7 @@ def json_of(settings: Settings) -> dict[str, Any]:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _preset(name: str) -> dict[str, Any]:
