@@ -15,6 +15,7 @@ from qecnet.training import command
 from qecnet.training.batches import TrainingBatches
 from qecnet.training.distributed import Processes
 from qecnet.training.step import new_state, train_step
+from qecnet.training.validate import validate
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 
@@ -137,6 +138,29 @@ def test_the_limit_on_the_gradient_holds(cache, tiny):
     train_step(state.network, state, batch, settings, 0, ALONE)
     norm = torch.stack([p.grad.norm() for p in state.network.parameters()]).norm()
     assert norm <= 1.001e-3
+
+
+def test_the_average_moves_a_share_of_the_way_and_takes_the_networks_buffers(cache, tiny):
+    settings = tiny(config="pointnet", method="flare", ema=0.75, learning_rate=0.1)
+    state = new_state(settings, 10, ALONE.device)
+    before = [parameter.clone() for parameter in state.network.parameters()]
+    batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
+    train_step(state.network, state, batch, settings, 0, ALONE)
+    for kept, old, new in zip(state.average.parameters(), before, state.network.parameters(), strict=True):
+        assert not torch.equal(old, new)
+        torch.testing.assert_close(kept, 0.75 * old + 0.25 * new)
+    buffers = dict(state.network.named_buffers())
+    assert any(buffer.abs().sum() > 0 for name, buffer in buffers.items() if name.endswith("running_mean"))
+    assert all(torch.equal(buffer, buffers[name]) for name, buffer in state.average.named_buffers())
+
+
+def test_validation_draws_nothing_and_leaves_the_network_as_it_was(cache, tiny):
+    network = new_state(tiny(config="pointnet", method="flare"), 10, ALONE.device).network
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    found = [validate(network, cache, torch.arange(50), ALONE) for _ in range(2)]
+    assert found[0] == found[1]
+    assert network.training
+    assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())
 
 
 def test_pieces_cover_the_batch():
