@@ -10,7 +10,7 @@ from qecnet.algebra import from_rotvec, multiply, random_quaternion
 from qecnet.data.shapes import shapes
 from qecnet.evaluation.metrics import classification
 from qecnet.evaluation.predict import Predictions, _packed
-from qecnet.evaluation.rotation import canonical_errors, siamese_errors
+from qecnet.evaluation.rotation import canonical_errors, category_errors, siamese_errors
 from qecnet.evaluation.spoiling import LEVELS
 from qecnet.evaluation.symmetry import symmetry_of
 from qecnet.files import as_json
@@ -143,7 +143,11 @@ def _classification(dataset, rng, protocol, views, accuracy):
 def _rotation(dataset, rng, protocol, views, accuracy):
     found = predictions(dataset, rng, views, accuracy)
     own = random_quaternion(len(dataset.classes), torch.Generator().manual_seed(1), dtype=torch.float64).numpy()
-    modes = {"canonical": canonical_errors(found, own), "siamese": siamese_errors(found)}
+    modes = {
+        "canonical": canonical_errors(found, own),
+        "siamese": siamese_errors(found),
+        "category": category_errors(found),
+    }
     return {"rotations": views, "resamplings": 1, "modes": modes}, found
 
 
@@ -182,7 +186,7 @@ def pose_baselines(dataset=None) -> dict:
         found = [predictions(dataset, np.random.default_rng(seed), 2, quality) for seed in range(3)]
         methods = ("Mean LRF", "PCA", "FPFH + RANSAC + ICP")
         tables[name] = {
-            method: siamese_errors(one)["all"] | {"seconds": 0.01 * len(method)}
+            method: siamese_errors(one)["all"] | {"seconds": 0.01 * len(method), "no_answer": len(method) % 3}
             for method, one in zip(methods, found, strict=True)
         }
     return {"protocol": "strict", **tables}

@@ -175,7 +175,7 @@ def test_plain_errors_stand_beside_symmetric_ones(made, result):
     rows = table(made, "table2-rotation.csv")
     assert [row["method"] for row in rows[: len(ROTATION)]] == [row.method for row in ROTATION]
     measured = [row for row in rows if row["source"] == "measured here"]
-    assert len(measured) == 2 * 2 * 2 * 2
+    assert len(measured) == 2 * 3 * 2 * 2
     for plain, symmetric in zip(measured[::2], measured[1::2], strict=True):
         assert (plain["error"], symmetric["error"]) == ("plain", "symmetric")
         groups = result(f"rotation-{plain['protocol']}")["modes"][plain["mode"]][plain["counted"]]
@@ -193,14 +193,19 @@ def test_table_3_is_the_papers_columns_beside_ours(made, result):
     assert all(float(row["rae_all"]) == levels[row["kind"], float(row["level"])]["rae_all"] for row in strict)
 
 
-def test_pose_baselines_are_two_tables(made, page):
+def test_pose_baselines_are_two_tables_with_the_network_in_both(made, page, result):
     assert "two samplings of one shape" in page.text
     assert "two shapes of one class" in page.text
     found = pose_baselines()
-    for name, key in (("same-instance", "same_instance"), ("category-level", "category_level")):
+    for name, key, mode in (
+        ("same-instance", "same_instance", "siamese"),
+        ("category-level", "category_level", "category"),
+    ):
         rows = table(made, f"pose-baselines-{name}.csv")
-        assert [row["method"] for row in rows[::2]] == list(found[key])
+        assert [row["method"] for row in rows[:-2:2]] == list(found[key])
         assert float(rows[0]["no_sym"]) == found[key]["Mean LRF"]["no_sym"]["mean"]
+        ours = result("rotation-strict")["modes"][mode]["all"]["no_sym"]
+        assert (float(rows[-2]["no_sym"]), float(rows[-1]["no_sym"])) == (ours["mean"], ours["symmetric"]["mean"])
 
 
 def test_every_table_can_be_had_from_the_page(made, page):
@@ -271,7 +276,7 @@ def test_a_class_without_any_right_view_is_a_dash(strict):
     rows = [
         r for r in table(made, "table2-rotation.csv") if (r["source"], r["counted"]) == ("measured here", "correct")
     ]
-    assert [row["chair"] for row in rows] == [""] * 4
+    assert [row["chair"] for row in rows] == [""] * 6
     (dashes,) = [row for row in Page(made.page).rows if row and row[0] == "siamese, pairs named right"]
     assert dashes[1:6] == ["plain", "–", "–", "–", "–"]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import qecnet
 from qecnet.evaluation.published import SOURCE
 from qecnet.evaluation.report import head
+from qecnet.evaluation.report.alignment import alignment_tables
 from qecnet.evaluation.report.classification import confusion, table_1
 from qecnet.evaluation.report.distributions import distributions
 from qecnet.evaluation.report.drawing import check_matplotlib
@@ -49,9 +50,12 @@ def build_report(folder: Path, compare: Sequence[Path] = (), data: Path | None =
     check_matplotlib()
     run = read_run(folder)
     others, baselines = _compared(folder, compare)
+    rotation = table_2(run, others)
+    if baselines is not None:
+        alignment_tables(rotation, run, baselines)
     sections = [
         table_1(run, others),
-        table_2(run, others, baselines),
+        rotation,
         table_3(run),
         confusion(run),
         distributions(run),

@@ -23,7 +23,7 @@ from qecnet.evaluation.report.page import (
     percent,
     words,
 )
-from qecnet.evaluation.report.results import PROTOCOLS, Accuracy, Classification, Run, figure
+from qecnet.evaluation.report.results import PROTOCOLS, Accuracy, Classification, Run, figure, unmeasured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -40,9 +40,8 @@ def classes_in_order(classes: Sequence[str]) -> list[str]:
 def table_1(run: Run, others: Sequence[Run]) -> Section:
     """Published rows, then a row for each run."""
     section = Section("classification", "Classification (Table 1)")
-    for protocol in PROTOCOLS:
-        if protocol not in run.classification:
-            section.say(not_measured("classification", run.name, protocol))
+    for protocol in unmeasured(run.classification):
+        section.say(not_measured("classification", run.name, protocol))
     section.table(
         "<b>Table 1.</b> Test shapes named right, in percent, by networks that were never shown a rotation: upright "
         "(NR/NR), and turned uniformly over SO(3) (NR/AR). Under each figure of ours, its 95% interval over shapes. "
@@ -157,7 +156,7 @@ def _draw(section: Section, protocol: Protocol, found: Classification) -> None:
     for title, accuracy in (("upright (NR/NR)", found.nr), ("turned (NR/AR)", found.ar)):
         if accuracy is not None:
             counts = [[accuracy.confusion[i][j] for j in index] for i in index]
-            size = 4.7 if len(names) <= _MOST_WITH_FIGURES else 7.5
+            size = 5.2 if len(names) <= _MOST_WITH_FIGURES else 7.5
             label = f"Confusion matrix, {title}, protocol {protocol}"
             panels.append(panel(size, size * 0.93, label, _matrix, counts, names, title))
             rows += [[title, truth, *row] for truth, row in zip(order, counts, strict=True)]

@@ -11,7 +11,7 @@ from qecnet.evaluation.metrics import BINS
 from qecnet.evaluation.protocol import Protocol
 from qecnet.evaluation.report.drawing import BLUE, GREEN, MUTED, VERMILLION, panel
 from qecnet.evaluation.report.page import Csv, Section, Value, chip, legend, not_measured
-from qecnet.evaluation.report.results import COUNTED, HISTOGRAM, MODES, Groups, Rotation, Run
+from qecnet.evaluation.report.results import COUNTED, HISTOGRAM, Groups, Rotation, Run
 from qecnet.evaluation.report.rotation import COUNTED_NAMES, NO_POSES, WAYS
 
 if TYPE_CHECKING:
@@ -38,14 +38,14 @@ def distributions(run: Run) -> Section:
 
 def _draw(section: Section, protocol: Protocol, found: Rotation) -> None:
     panels = []
-    for mode in MODES:
+    for mode in found.modes:
         groups = found.modes[mode]["all"]
         of_all = f"{mode}, {COUNTED_NAMES[mode]['all']}"
         if groups.all_classes is not None:
             label = f"errors of {of_all}, protocol {protocol}"
             panels += [
-                panel(5.05, 2.6, f"Histogram of {label}", _histogram, groups, of_all),
-                panel(5.05, 2.6, f"Cumulative {label}", _cumulative, groups, of_all),
+                panel(5.6, 2.7, f"Histogram of {label}", _histogram, groups, of_all),
+                panel(5.6, 2.7, f"Cumulative {label}", _cumulative, groups, of_all),
             ]
     section.figure(
         f"Errors of rotation under the protocol {chip(protocol)}, nothing left out. Histograms have bins of 5° over "
@@ -99,7 +99,7 @@ def _cumulative(axes: Axes, groups: Groups, title: str) -> None:
 
 def _distribution_csv(protocol: Protocol, found: Rotation) -> Csv:
     rows: list[list[Value]] = []
-    for mode in MODES:
+    for mode in found.modes:
         for counted in COUNTED:
             groups = found.modes[mode][counted]
             named = {"all": groups.all_classes, "no-sym": groups.no_sym, **groups.per_class}

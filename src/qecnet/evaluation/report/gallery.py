@@ -17,7 +17,7 @@ from qecnet.data import Dataset, open_dataset, shapes
 from qecnet.evaluation.metrics import relative, rotations
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.protocol import Protocol
-from qecnet.evaluation.report.page import Csv, Section, Value, chip, not_measured, words
+from qecnet.evaluation.report.page import Csv, Section, Value, chip, command, not_measured, words
 from qecnet.evaluation.report.pairing import Pairs, same_class, same_shape, typical, worst_names, worst_poses
 from qecnet.evaluation.report.results import PROTOCOLS, Run
 from qecnet.evaluation.symmetry import IDENTITY
@@ -80,7 +80,7 @@ def gallery(run: Run, data: Path | None) -> Section:
     if dataset is None:
         section.say(
             "Shapes are drawn from the dataset, which is not part of the run; "
-            f"<code>qec report {escape(run.name)} --data PATH --force</code> adds the pictures."
+            f"{command(f'qec report {run.name} --data PATH --force')} adds the pictures."
         )
         return section
     clouds = Clouds(dataset, [found for _, found in filter(None, (named, turned))])

@@ -138,7 +138,9 @@ def words(name: str) -> str:
 
 
 def dataset_name(name: str) -> str:
-    return escape({"modelnet10": "ModelNet10", "modelnet40": "ModelNet40", "shapes": "made shapes"}.get(name, name))
+    return escape(
+        {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40", "shapes": "generated furniture"}.get(name, name)
+    )
 
 
 def chip(protocol: str) -> str:
@@ -150,9 +152,13 @@ def not_measured(what: str, run: str, protocol: str | None = None) -> str:
     """A sentence on what is not there, and the command that measures it."""
     under, option = (f" under the protocol {chip(protocol)}", f" --protocol {protocol}") if protocol else ("", "")
     return (
-        f"This has not been measured{under}; <code>qec evaluate {what} {escape(run)} --data PATH{option}</code> "
-        "measures it."
+        f"This has not been measured{under}; {command(f'qec evaluate {what} {run} --data PATH{option}')} measures it."
     )
+
+
+def command(text: str) -> str:
+    """What to type; lines break between its words only."""
+    return f"<code>{' '.join(f'<span>{escape(word)}</span>' for word in text.split(' '))}</code>"
 
 
 def legend(*entries: tuple[str, str]) -> str:

@@ -22,7 +22,9 @@ PROTOCOLS: tuple[Protocol, ...] = tuple(reversed(get_args(Protocol)))
 HISTOGRAM = 36
 """Bins of 5°, from 0° to 180°."""
 
-MODES = ("canonical", "siamese")
+MODES = ("canonical", "siamese", "category")
+"""Against the truth, between two views of one shape, and, where it was measured, between two shapes of one class."""
+
 COUNTED = ("correct", "all")
 STAGES = ("network", "frames", "resampled")
 ACCURACIES = ("nr", "exact_frames", "reestimated", "resampled")
@@ -176,18 +178,19 @@ class Equivariance:
 
 @dataclass(frozen=True)
 class PoseBaseline:
-    """A method that estimates the rotation between two clouds, and its seconds a pair."""
+    """A method that estimates the rotation between two clouds, its seconds a pair, and how often it had no answer."""
 
     method: str
     groups: Groups
     seconds: float | None
+    no_answer: int
 
 
 @dataclass(frozen=True)
 class PoseBaselines:
     """Two clouds of one shape, and clouds of two shapes of one class."""
 
-    protocol: str
+    protocol: Protocol
     same_instance: tuple[PoseBaseline, ...]
     category_level: tuple[PoseBaseline, ...]
 
@@ -247,6 +250,11 @@ class Run:
 Result = TypeVar("Result")
 
 
+def unmeasured(found: Mapping[Protocol, object]) -> list[Protocol]:
+    """Protocols that are still to be measured; strict alone where none has been."""
+    return [protocol for protocol in PROTOCOLS if protocol not in found] if found else [PROTOCOLS[0]]
+
+
 def figure(of: object | None, name: str) -> Any:
     """A figure of a result by its name; None where there is no such result."""
     return None if of is None else getattr(of, name)
@@ -286,14 +294,17 @@ def read_pose_baselines(path: Path) -> PoseBaselines:
     record = Record.read(path)
     tables = {
         name: tuple(
-            PoseBaseline(method, _groups(row), row.number_or_none("seconds"))
+            PoseBaseline(method, _groups(row), row.number_or_none("seconds"), row.integer("no_answer"))
             for method in table
             for row in [table.record(method)]
         )
         for name in ("same_instance", "category_level")
         for table in [record.record(name)]
     }
-    return PoseBaselines(record.text("protocol"), **tables)
+    protocol = next((name for name in PROTOCOLS if name == record.text("protocol")), None)
+    if protocol is None:
+        raise ValueError(f"{path}: has the protocol {record.text('protocol')}; there are {', '.join(PROTOCOLS)}")
+    return PoseBaselines(protocol, **tables)
 
 
 def _results(folder: Path, what: str, parse: Callable[[Record, About], Result]) -> dict[Protocol, Result]:
@@ -356,9 +367,11 @@ def _accuracy(r: Record, about: About) -> Accuracy:
 
 
 def _rotation(r: Record, about: About) -> Rotation:
+    given = r.record("modes")
     modes = {
-        mode: {counted: _groups(r.record("modes").record(mode).record(counted)) for counted in COUNTED}
+        mode: {counted: _groups(given.record(mode).record(counted)) for counted in COUNTED}
         for mode in MODES
+        if mode in (*given, *MODES[:2])
     }
     return Rotation(about, r.integer("rotations"), r.integer("resamplings"), modes)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
@@ -25,7 +26,7 @@ from qecnet.evaluation.report.page import (
     two_digits,
     words,
 )
-from qecnet.evaluation.report.results import PROTOCOLS, Level, Run, figure
+from qecnet.evaluation.report.results import Level, Robustness, Run, figure, unmeasured
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,15 +48,21 @@ _COLOURS = {"strict": BLUE, "paper": VERMILLION}
 def table_3(run: Run) -> Section:
     """The paper's six columns, published and ours; every other kind of damage; curves."""
     section = Section("robustness", "Robustness (Table 3)")
-    for protocol in PROTOCOLS:
-        if protocol not in run.robustness:
-            section.say(not_measured("robustness", run.name, protocol))
-    of_protocol = {protocol: found.levels for protocol, found in run.robustness.items()}
+    for protocol in unmeasured(run.robustness):
+        section.say(not_measured("robustness", run.name, protocol))
+    of_protocol = {protocol: _levels(run, found) for protocol, found in run.robustness.items()}
     _papers_columns(section, run, of_protocol)
     if of_protocol:
         _draw(section, of_protocol)
         _all_levels(section, of_protocol)
     return section
+
+
+def _levels(run: Run, found: Robustness) -> tuple[Level, ...]:
+    """Without errors of rotation, where the network has no pose to give."""
+    if run.model.has_poses:
+        return found.levels
+    return tuple(replace(level, rae=None, rae_all=None, rae_symmetric=None) for level in found.levels)
 
 
 def _papers_columns(section: Section, run: Run, of_protocol: dict[Protocol, tuple[Level, ...]]) -> None:
@@ -162,7 +169,7 @@ def _draw(section: Section, of_protocol: dict[Protocol, tuple[Level, ...]]) -> N
     for kind, levels in _by_kind(of_protocol).items():
         title = _KINDS.get(kind, (kind, ""))[0]
         label = f"Accuracy and error against: {title}"
-        panels.append(panel(2.44, 3.2, label, _curves, of_protocol, kind, levels, title, rows=2))
+        panels.append(panel(2.7, 3.2, label, _curves, of_protocol, kind, levels, title, rows=2))
     present = [(f"disc {'blue' if p == 'strict' else 'vermillion'}", f"protocol {p}") for p in of_protocol]
     section.figure(
         "Accuracy (above) and relative angular error of siamese pairs of classes without symmetry (below), as the "

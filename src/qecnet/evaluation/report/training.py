@@ -35,7 +35,7 @@ def training_curves(run: Run) -> Section:
         section.say("This run has no log (log.jsonl), so there are no curves to draw; qec train writes one each epoch.")
         return section
     losses = _LOSSES if any(row.pose_loss for row in run.log) else _LOSSES[:1]
-    size = (5.05, 2.6)
+    size = (5.6, 2.7)
     names = [field.name for field in fields(Epoch)]
     section.figure(
         "Loss and accuracy over epochs. Validation shapes are held out of the train split and never trained on; their "
