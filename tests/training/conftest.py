@@ -103,8 +103,10 @@ def wait_for_step():
     """Waits until a run's checkpoint has come to a step, counted over epochs of `steps` each."""
 
     def wait(process: "subprocess.Popen[str]", checkpoint: Path, step: int, steps: int) -> None:
+        end = time.monotonic() + 300
         while True:
             assert process.poll() is None, process.communicate()
+            assert time.monotonic() < end, f"step {step} was not reached"
             if checkpoint.exists():
                 _, at = read_tensors(checkpoint)
                 if at["epoch"] * steps + at["step"] >= step:

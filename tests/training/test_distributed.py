@@ -48,7 +48,7 @@ def test_a_rank_that_dies_ends_the_run_and_it_resumes_to_the_same_parameters(
     run = start(*TWO, *arguments, "--save-minutes", "0")
     wait_for_step(run, two / "checkpoint.safetensors", 7, steps=5)
     os.kill(last_rank(run.pid), signal.SIGKILL)
-    _, errors = run.communicate(timeout=120)
+    _, errors = run.communicate(timeout=300)
     assert run.returncode != 0
     assert "another process of this run has ended; see its message, then go on from the last checkpoint" in errors
     assert not (two / "result.json").exists()

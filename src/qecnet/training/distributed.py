@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,7 +45,10 @@ class Processes:
         return sums.tolist()
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """The module with gradients that are the mean of all processes'."""
+        """The module with gradients that are the mean of all processes'.
+
+        Batch normalisation, which baselines have, is over each process's own piece: more processes, other numbers.
+        """
         return module if self.count == 1 else nn.parallel.DistributedDataParallel(module)
 
 
@@ -61,6 +65,8 @@ def processes() -> Iterator[Processes]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    # torchrun asks all processes to end as soon as one has: the others notice by themselves, and live to say so.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         yield Processes(rank, count, device)
         dist.destroy_process_group()
