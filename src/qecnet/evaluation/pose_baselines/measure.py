@@ -1,0 +1,262 @@
+"""How well the pose baselines do, on two samples of one shape and on two different shapes of a class.
+
+Strict protocol: each view is resampled on its own and turned uniformly over SO(3). Shapes of a class stand alike in
+ModelNet10, so what turns one view into another is R₂ ∘ R₁⁻¹, for two different chairs too.
+
+A mesh is sampled anew for each view. Of a stored cloud each view keeps 80%, so two views of one shape have four in five
+of their points in common. Registration finds these very points, even where a shape's symmetry leaves nothing else to
+tell: its errors on one shape are then lower than on two scans, which share none.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from multiprocessing import get_context, parent_process
+from threading import Thread
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from rich.progress import track
+from threadpoolctl import threadpool_limits
+from torch import Tensor
+
+from qecnet.algebra import random_quaternion, rotate
+from qecnet.data import Dataset, Item
+from qecnet.data.dataset import derived_seed
+from qecnet.evaluation.metrics import angles, relative, rotation_groups
+from qecnet.evaluation.pose_baselines._shared import NoPoseError, package
+from qecnet.evaluation.pose_baselines.methods import METHODS
+from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles
+from qecnet.geometry import Mesh, PointCloud, random_points
+
+Table = Literal["same_instance", "category_level"]
+Quaternion = tuple[float, ...]
+
+TABLES: tuple[Table, ...] = ("same_instance", "category_level")
+
+_KEEP = 0.8  # of a stored cloud; a mesh is sampled anew
+_POINTS = 10_000  # drawn from a mesh
+_PAIRS, _SAMPLE, _ROTATION, _METHOD = range(4)  # what is drawn: one stream of random numbers each
+
+
+@dataclass(frozen=True)
+class Row:
+    """One pair, aligned by one method.
+
+    Attributes:
+        label: an index into the dataset's classes.
+        shapes: names of the source and of the target.
+        first, second: WXYZ, what turned each from upright; the truth is `second ∘ first⁻¹`.
+        predicted: WXYZ, or None where the method has no answer for these clouds.
+        seconds: of processor time that the answer took on one thread, which other work on the machine does not change.
+    """
+
+    table: Table
+    method: str
+    label: int
+    shapes: tuple[str, str]
+    first: Quaternion
+    second: Quaternion
+    predicted: Quaternion | None
+    seconds: float
+
+
+@dataclass(frozen=True)
+class _View:
+    """A shape of the split by its number, and which of its views."""
+
+    number: int
+    item: Item
+    view: int
+
+
+@dataclass(frozen=True)
+class _Pair:
+    table: Table
+    source: _View
+    target: _View
+
+
+def measure_pose_baselines(
+    dataset: Dataset,
+    split: str = "test",
+    methods: Sequence[str] = tuple(METHODS),
+    pairs_per_class: int = 20,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool = True,
+) -> dict[str, Any]:
+    """Errors of each method on the same pairs, as `rotation_groups` has them, and the mean processor seconds a pair.
+
+    `keep` is the share of a stored cloud that a view has. Pairs that a method has no answer for count as if it had said
+    the identity; `no_answer` says how many.
+    """
+    rows = pose_rows(dataset, split, methods, pairs_per_class, seed, workers, progress)
+    return {
+        "what": "pose-baselines",
+        "protocol": "strict",
+        "dataset": dataset.name,
+        "split": split,
+        "classes": list(dataset.classes),
+        "pairs_per_class": pairs_per_class,
+        "keep": _KEEP,
+        "seed": seed,
+        **{
+            table: {
+                method: scores([r for r in rows if (r.table, r.method) == (table, method)], dataset.classes)
+                for method in methods
+            }
+            for table in TABLES
+        },
+    }
+
+
+def pose_rows(
+    dataset: Dataset,
+    split: str = "test",
+    methods: Sequence[str] = tuple(METHODS),
+    pairs_per_class: int = 20,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool = True,
+) -> list[Row]:
+    """A row for each pair and method, in the order of tables, classes, pairs and `methods`.
+
+    A class takes each of its shapes once before it takes one again; a class of one shape has no pairs of different
+    ones. All but the seconds follows from `seed`, whatever the number of workers (every core by default).
+    """
+    if unknown := [name for name in methods if name not in METHODS]:
+        raise ValueError(f"{unknown[0]} is no pose baseline; those are {', '.join(METHODS)}")
+    workers = os.cpu_count() or 1 if workers is None else workers
+    for name, number in (("pairs_per_class", pairs_per_class), ("workers", workers)):
+        if number < 1:
+            raise ValueError(f"{name} is {number}; measuring needs one or more")
+    _load(methods)
+    pairs = [pair for table in TABLES for pair in _pairs(dataset, split, table, pairs_per_class, seed)]
+    results = _results(pairs, tuple(methods), seed, workers)
+    tracked = track(results, "pose baselines: pairs", total=len(pairs), disable=not progress, transient=True)
+    return [row for rows in tracked for row in rows]
+
+
+def scores(rows: Sequence[Row], classes: Sequence[str]) -> dict[str, Any]:
+    """What is said of one method in one table: `rotation_groups`, the mean seconds, and how often it had no answer."""
+    labels = np.array([row.label for row in rows], dtype=np.int64)
+    predicted, first, second = (
+        np.array(quaternions, dtype=np.float64).reshape(-1, 4)
+        for quaternions in (
+            [IDENTITY if row.predicted is None else row.predicted for row in rows],
+            [row.first for row in rows],
+            [row.second for row in rows],
+        )
+    )
+    plain = angles(predicted, relative(first, second))
+    symmetric = symmetric_angles(predicted, first, second, labels, classes)
+    return {
+        **rotation_groups(plain, symmetric, labels, classes),
+        "seconds": float(np.mean([row.seconds for row in rows])) if rows else None,
+        "no_answer": sum(row.predicted is None for row in rows),
+    }
+
+
+def _pairs(dataset: Dataset, split: str, table: Table, count: int, seed: int) -> Iterator[_Pair]:
+    """`count` pairs of each class, or as many as there are; every round of all its shapes looks at new views."""
+    items = dataset.items(split)
+    for label in range(len(dataset.classes)):
+        of_class = np.flatnonzero([item.label == label for item in items]).tolist()
+        size = len(of_class)
+        generator = torch.Generator().manual_seed(derived_seed(seed, _PAIRS, label))
+        shuffled = [of_class[i] for i in torch.randperm(size, generator=generator).tolist()]
+        same = table == "same_instance"
+        there = count * size if same else size * (size - 1)
+        for k in range(min(count, there)):
+            turn = k // size
+            a, b = shuffled[k % size], shuffled[(k if same else k + 1 + turn) % size]
+            yield _Pair(table, _View(a, items[a], 2 * turn), _View(b, items[b], 2 * turn + 1))
+
+
+def _results(pairs: Sequence[_Pair], methods: tuple[str, ...], seed: int, workers: int) -> Iterator[list[Row]]:
+    """Each pair's rows, in order."""
+    if workers == 1:
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # another number of threads adds up in another order, and takes another time
+        try:
+            with threadpool_limits(1, "blas"):
+                for pair in pairs:
+                    yield _rows(pair, methods, seed)
+        finally:
+            torch.set_num_threads(threads)
+        return
+    # A fork would inherit torch's and BLAS's threads half-way through their work.
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(methods,))
+    waiting: deque[Future[list[Row]]] = deque()
+    try:
+        for pair in pairs:
+            waiting.append(pool.submit(_rows, pair, methods, seed))
+            if len(waiting) > 4 * workers:
+                yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _start_worker(methods: tuple[str, ...]) -> None:
+    torch.set_num_threads(1)
+    threadpool_limits(1, "blas")
+    # Ctrl-C reaches every process of a terminal; the parent ends its workers in order.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    _load(methods)
+
+
+def _end_with_parent() -> None:
+    """A parent that was killed ends no workers, and they would wait for it for ever."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _load(methods: Sequence[str]) -> None:
+    """Imports what the methods need, so that no pair's time has it, and what is missing is said at once."""
+    for name in methods:
+        if needed := METHODS[name].package:
+            package(needed)
+
+
+def _rows(pair: _Pair, methods: tuple[str, ...], seed: int) -> list[Row]:
+    """One pair, by each method."""
+    (source, first), (target, second) = (_seen(view, seed) for view in (pair.source, pair.target))
+    drawn = derived_seed(seed, _METHOD, pair.source.number, pair.target.number, pair.source.view)
+    rows = []
+    for name in methods:
+        began = time.process_time()
+        try:
+            predicted = tuple(METHODS[name].align(source, target, drawn).tolist())
+        except NoPoseError:
+            predicted = None
+        seconds = time.process_time() - began
+        shapes = pair.source.item.name, pair.target.item.name
+        turned = tuple(first.tolist()), tuple(second.tolist())
+        rows.append(Row(pair.table, name, pair.source.item.label, shapes, *turned, predicted, seconds))
+    return rows
+
+
+def _seen(view: _View, seed: int) -> tuple[PointCloud, Tensor]:
+    """A view of a shape, with points of its own, and what turned it: (4,) WXYZ, float64."""
+    generator = torch.Generator().manual_seed(derived_seed(seed, _SAMPLE, view.number, view.view))
+    stored = view.item.load()
+    if isinstance(stored, Mesh):
+        cloud = stored.sample(_POINTS, generator)
+    else:
+        kept = random_points(stored.points, max(1, round(_KEEP * len(stored))), generator)
+        cloud = replace(stored, points=stored.points[kept], normals=None)
+    q = random_quaternion((), derived_seed(seed, _ROTATION, view.number, view.view), dtype=torch.float64)
+    return replace(cloud, points=rotate(q, cloud.points.double()).to(cloud.points.dtype)), q

@@ -1,0 +1,108 @@
+"""What people align two scans with today: FPFH features, RANSAC or FGR over their matches, then ICP (Open3D).
+
+Rusu et al. 2009; Fischler & Bolles 1981 or Zhou et al. 2016; Besl & McKay 1992, point to plane. These look for the same
+surface in both clouds: two samples of one shape have it, two different chairs do not.
+
+Answers repeat bit for bit: Open3D's own random numbers are seeded at each call, and it works on one thread, because the
+order in which threads finish changes both the draws of RANSAC and the last digits of ICP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from qecnet.evaluation.pose_baselines._shared import Array, package, placed, quaternion_of
+from qecnet.geometry import PointCloud
+
+# Open3D's own recipe, in multiples of the grid that clouds of radius 1 are thinned on for features.
+_GRID = 0.05
+_NORMALS = 2 * _GRID, 30  # radius, and neighbours at most
+_FEATURES = 5 * _GRID, 100
+_MATCH = 1.5 * _GRID
+_ALIKE = 0.9  # of edges between matched points, the shorter over the longer
+_DRAWS, _CONFIDENCE = 100_000, 0.999
+
+Global = Callable[[Any, Any, Any, Any, Any], Any]
+
+
+def fpfh_ransac(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor:
+    """What turns `source` into `target`: RANSAC over matched features, then ICP. → (4,) WXYZ, float64
+
+    Where the search finds nothing, ICP starts from the identity.
+
+    Raises:
+        NoPoseError: for a cloud on a line or of one point.
+        ValueError: where Open3D is not installed.
+    """
+    return _aligned(source, target, seed, _ransac)
+
+
+def fpfh_fgr(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor:
+    """As `fpfh_ransac`, with fast global registration (FGR) in RANSAC's place. → (4,) WXYZ, float64"""
+    return _aligned(source, target, seed, _fgr)
+
+
+def _aligned(source: PointCloud, target: PointCloud, seed: int, search: Global) -> Tensor:
+    o3d = package("open3d")
+    first, second = placed(source), placed(target)
+    with _repeatable(o3d, seed):
+        a, thin_a, features_a = _described(o3d, first)
+        b, thin_b, features_b = _described(o3d, second)
+        found = search(o3d.pipelines.registration, thin_a, thin_b, features_a, features_b).transformation
+        if not np.isfinite(found).all():
+            found = np.eye(4)
+        to_plane = o3d.pipelines.registration.TransformationEstimationPointToPlane()
+        refined = o3d.pipelines.registration.registration_icp(a, b, _GRID, found, to_plane).transformation
+    return quaternion_of(refined if np.isfinite(refined).all() else found)
+
+
+@contextmanager
+def _repeatable(o3d: Any, seed: int) -> Iterator[None]:
+    before = o3d.utility.get_max_threads()
+    o3d.utility.set_max_threads(1)
+    o3d.utility.random.seed(seed % 2**31)
+    try:
+        # Its warnings of too few matches would run through the progress bar.
+        with o3d.utility.VerbosityContextManager(o3d.utility.VerbosityLevel.Error):
+            yield
+    finally:
+        o3d.utility.set_max_threads(before)
+
+
+def _described(o3d: Any, points: Array) -> tuple[Any, Any, Any]:
+    """The cloud, a thinned one, both with normals that look to the centre, and the features of the thinned one."""
+    cloud = o3d.geometry.PointCloud(o3d.utility.Vector3dVector(points))
+    thin = cloud.voxel_down_sample(_GRID)
+    for each in (cloud, thin):
+        each.estimate_normals(o3d.geometry.KDTreeSearchParamHybrid(*_NORMALS))
+        # FPFH reads the normals' signs, and those of a plane fit are arbitrary.
+        each.orient_normals_towards_camera_location(np.zeros(3))
+    near = o3d.geometry.KDTreeSearchParamHybrid(*_FEATURES)
+    return cloud, thin, o3d.pipelines.registration.compute_fpfh_feature(thin, near)
+
+
+def _ransac(registration: Any, a: Any, b: Any, features_a: Any, features_b: Any) -> Any:
+    return registration.registration_ransac_based_on_feature_matching(
+        a,
+        b,
+        features_a,
+        features_b,
+        mutual_filter=True,
+        max_correspondence_distance=_MATCH,
+        ransac_n=3,
+        checkers=[
+            registration.CorrespondenceCheckerBasedOnEdgeLength(_ALIKE),
+            registration.CorrespondenceCheckerBasedOnDistance(_MATCH),
+        ],
+        criteria=registration.RANSACConvergenceCriteria(_DRAWS, _CONFIDENCE),
+    )
+
+
+def _fgr(registration: Any, a: Any, b: Any, features_a: Any, features_b: Any) -> Any:
+    option = registration.FastGlobalRegistrationOption(maximum_correspondence_distance=_MATCH)
+    return registration.registration_fgr_based_on_feature_matching(a, b, features_a, features_b, option)
