@@ -91,7 +91,7 @@ def gallery(run: Run, data: Path | None) -> Section:
     if turned is not None:
         _aligned(section, *turned, clouds)
     elif run.model.has_poses:
-        section.say(not_measured("rotation", run.name, "strict"))
+        section.say(f"Pairs are drawn from poses. {not_measured('rotation', run.name, 'strict')}")
     _failed_names(section, *named, clouds)
     if turned is not None:
         _failed_poses(section, *turned, clouds)

@@ -52,7 +52,7 @@ def training_curves(run: Run) -> Section:
 def _lines(axes: Axes, log: Sequence[Epoch], series: Sequence[Series], scale: float, label: str) -> None:
     for name, told, colour in series:
         points = [(row.epoch, scale * value) for row in log if (value := getattr(row, name)) is not None]
-        style = "-" if len(points) > 1 else "o"
+        style = "o" if len(points) == 1 else "--" if name == "validation_ar" else "-"  # it may lie on that of NR
         axes.plot([x for x, _ in points], [y for _, y in points], style, color=colour, linewidth=1.3, label=told)
     axes.set(xlabel="epoch", ylabel=label)
     axes.set_ylim(0, 101 if scale == 100 else None)
