@@ -58,6 +58,18 @@ def test_each_table_is_printed_and_kept_for_both_protocols(run):
     assert "accuracy upright" in changed.output
 
 
+def test_pose_baselines_are_measured_on_both_kinds_of_pairs(tmp_path):
+    folder = tmp_path / "new"
+    found = evaluate("pose-baselines", folder, "--dataset", "shapes", "--method", "PCA", "--pairs", 1, "--workers", 1)
+    assert found.exit_code == 0, found.output
+    assert "PCA" in found.output
+    result = json.loads((folder / "pose-baselines.json").read_text())
+    assert result["category_level"]["PCA"]["all_classes"]["count"] == 10
+    bad = evaluate("pose-baselines", folder, "--dataset", "shapes", "--method", "magic")
+    assert bad.exit_code == 1
+    assert "magic is no pose baseline" in bad.output
+
+
 def test_no_shape_named_right_is_a_dash(run):
     """One class is never named: nothing to average over the pairs of it that were named right."""
     found = evaluate("rotation", run, "--protocol", "strict", "--rotations", 1, "--resamplings", 2, "--workers", 1)

@@ -16,6 +16,7 @@ from qecnet.cli._output import LARGEST_SEED, one_sentence
 from qecnet.data import Dataset, open_dataset, shapes
 from qecnet.evaluation.classification import measure_classification
 from qecnet.evaluation.equivariance import measure_equivariance
+from qecnet.evaluation.pose_baselines import METHODS, measure_pose_baselines
 from qecnet.evaluation.predict import Model
 from qecnet.evaluation.robustness import measure_robustness
 from qecnet.evaluation.rotation import measure_rotation
@@ -58,14 +59,7 @@ def _subject(
 ) -> _Subject:
     model = Model.load(run)
     name = dataset or model.settings.get("dataset", "")
-    if name == "shapes":
-        found = shapes(model.settings.get("per_class", 100))
-    elif data is None:
-        raise ValueError(f"{name} is read from files; say where they are with --data")
-    else:
-        found = open_dataset(data, name)
-    for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
+    found = _dataset(name, data, model.settings.get("per_class", 100))
     if per_class is not None:
         found = _fewer(found, per_class)
     folder = run / "evaluation"
@@ -73,6 +67,17 @@ def _subject(
     if apart := sorted({*model.classes} ^ {*found.classes}):
         typer.echo(f"note: only common classes are measured; left out: {', '.join(apart)}", err=True)
     return _Subject(model, found, folder, seed, workers)
+
+
+def _dataset(name: str, data: Path | None, per_class: int) -> Dataset:
+    if name == "shapes":
+        return shapes(per_class)
+    if data is None:
+        raise ValueError(f"{name} is read from files; say where they are with --data")
+    found = open_dataset(data, name)
+    for note in found.notes:
+        typer.echo(f"note: {note}", err=True)
+    return found
 
 
 def _fewer(dataset: Dataset, per_class: int) -> Dataset:
@@ -185,6 +190,43 @@ def equivariance(
                 workers=workers,
             )
             _show_changes(subject.write("equivariance-strict", result))
+
+
+@app.command("pose-baselines")
+def pose_baselines(
+    folder: Annotated[Path, typer.Argument(help="Where pose-baselines.json goes; a run's evaluation folder will do.")],
+    data: Data = None,
+    dataset: Annotated[
+        str, typer.Option(help="modelnet10, modelnet40, shapes, or a name for your own folder.")
+    ] = "modelnet10",
+    method: Annotated[
+        list[str] | None, typer.Option(help="One of the methods; as often as needed, all by default.")
+    ] = None,
+    pairs: Annotated[int, typer.Option(min=1, help="Of each class, in each of the two tables.")] = 20,
+    seed: Seed = 0,
+    workers: Workers = None,
+) -> None:
+    """Align pairs without learning: one shape twice, and two of a class. Example: qec evaluate pose-baselines out"""
+    with one_sentence():
+        found = _dataset(dataset, data, 100)
+        methods = tuple(method or METHODS)
+        result = measure_pose_baselines(found, "test", methods, pairs, seed, workers)
+        folder.mkdir(parents=True, exist_ok=True)
+        write_whole(folder / "pose-baselines.json", as_json(result))
+        _show_alignments(result)
+
+
+def _show_alignments(result: dict[str, Any]) -> None:
+    table = Table(title=f"pairs aligned without learning, RAE ({result['protocol']} protocol)")
+    for heading in ("pairs of", "method", "no-sym", "median", "all classes", "up to symmetry", "seconds"):
+        table.add_column(heading, justify="left" if heading in ("pairs of", "method") else "right")
+    for name, told in (("same_instance", "one shape"), ("category_level", "two of a class")):
+        for method, found in result[name].items():
+            apart, every = found["no_sym"], found["all_classes"]
+            cells = [_error(apart), _error(apart, "median"), _error(every), _error(every and every["symmetric"])]
+            seconds = "–" if found["seconds"] is None else f"{found['seconds']:.3f}"
+            table.add_row(told, method, *cells, seconds)
+    Console().print(table)
 
 
 def _percent(value: float | None) -> str:

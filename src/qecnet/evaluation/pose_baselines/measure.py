@@ -11,20 +11,14 @@ tell: its errors on one shape are then lower than on two scans, which share none
 from __future__ import annotations
 
 import os
-import signal
 import time
-from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from multiprocessing import get_context, parent_process
-from threading import Thread
 from typing import Any, Literal
 
 import numpy as np
 import torch
 from rich.progress import track
-from threadpoolctl import threadpool_limits
 from torch import Tensor
 
 from qecnet.algebra import random_quaternion, rotate
@@ -35,6 +29,7 @@ from qecnet.evaluation.pose_baselines._shared import NoPoseError, package
 from qecnet.evaluation.pose_baselines.methods import METHODS
 from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles
 from qecnet.geometry import Mesh, PointCloud, random_points
+from qecnet.workers import in_order
 
 Table = Literal["same_instance", "category_level"]
 Quaternion = tuple[float, ...]
@@ -140,7 +135,8 @@ def pose_rows(
             raise ValueError(f"{name} is {number}; measuring needs one or more")
     _load(methods)
     pairs = [pair for table in TABLES for pair in _pairs(dataset, split, table, pairs_per_class, seed)]
-    results = _results(pairs, tuple(methods), seed, workers)
+    jobs = ((pair, tuple(methods), seed) for pair in pairs)
+    results = in_order(_rows, jobs, workers, _load, (tuple(methods),))
     tracked = track(results, "pose baselines: pairs", total=len(pairs), disable=not progress, transient=True)
     return [row for rows in tracked for row in rows]
 
@@ -179,49 +175,6 @@ def _pairs(dataset: Dataset, split: str, table: Table, count: int, seed: int) ->
             turn = k // size
             a, b = shuffled[k % size], shuffled[(k if same else k + 1 + turn) % size]
             yield _Pair(table, _View(a, items[a], 2 * turn), _View(b, items[b], 2 * turn + 1))
-
-
-def _results(pairs: Sequence[_Pair], methods: tuple[str, ...], seed: int, workers: int) -> Iterator[list[Row]]:
-    """Each pair's rows, in order."""
-    if workers == 1:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # another number of threads adds up in another order, and takes another time
-        try:
-            with threadpool_limits(1, "blas"):
-                for pair in pairs:
-                    yield _rows(pair, methods, seed)
-        finally:
-            torch.set_num_threads(threads)
-        return
-    # A fork would inherit torch's and BLAS's threads half-way through their work.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start_worker, initargs=(methods,))
-    waiting: deque[Future[list[Row]]] = deque()
-    try:
-        for pair in pairs:
-            waiting.append(pool.submit(_rows, pair, methods, seed))
-            if len(waiting) > 4 * workers:
-                yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _start_worker(methods: tuple[str, ...]) -> None:
-    torch.set_num_threads(1)
-    threadpool_limits(1, "blas")
-    # Ctrl-C reaches every process of a terminal; the parent ends its workers in order.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-    _load(methods)
-
-
-def _end_with_parent() -> None:
-    """A parent that was killed ends no workers, and they would wait for it for ever."""
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def _load(methods: Sequence[str]) -> None:
