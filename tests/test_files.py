@@ -1,6 +1,9 @@
 """Files are written whole or not at all, and a folder is one process's alone."""
 
 import os
+import subprocess
+import sys
+from collections import Counter
 
 import pytest
 import torch
@@ -50,6 +53,35 @@ def test_tensors_come_back_with_what_was_said_of_them(tmp_path):
     assert about == {"classes": ["cup", "mug"]}
     with pytest.raises(FileNotFoundError, match="absent: is not there"):
         read_tensors(tmp_path / "absent")
+
+
+REPLACING = """
+import itertools, os, sys
+contents = [open(path, "rb").read() for path in sys.argv[2:]]
+for content in itertools.cycle(contents):
+    with open(sys.argv[1] + ".part", "wb") as file:
+        file.write(content)
+    os.replace(sys.argv[1] + ".part", sys.argv[1])
+"""
+
+
+def test_what_is_read_is_of_one_file_while_others_take_its_place(tmp_path):
+    path, versions = tmp_path / "t", [tmp_path / str(number) for number in range(3)]
+    for number, version in enumerate(versions):
+        tensors = {"a": torch.full((1000,), float(number)), "b": torch.tensor(float(number))}
+        write_tensors(version, tensors, {"number": number, "filling": "x" * 100 * number})
+    write_whole(path, versions[0].read_bytes())
+    writer = subprocess.Popen([sys.executable, "-c", REPLACING, path, *versions])
+    try:
+        seen = Counter()
+        while len(seen) < len(versions) or sum(seen.values()) < 3000:
+            assert writer.poll() is None
+            tensors, about = read_tensors(path)
+            assert all((tensor == about["number"]).all() for tensor in tensors.values())
+            seen[about["number"]] += 1
+    finally:
+        writer.kill()
+        writer.wait()
 
 
 def test_a_folder_is_one_holders_alone_until_it_leaves(tmp_path):

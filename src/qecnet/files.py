@@ -43,11 +43,15 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote. Nothing in the file is ever executed."""
+    """What `write_tensors` wrote. Nothing in the file is ever executed.
+
+    The file is opened once: it may be replaced by a newer one while it is read, as a run's checkpoint is.
+    """
     try:
-        with safetensors.safe_open(path, "pt") as file:
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            return tensors, json.loads((file.metadata() or {})["qecnet"])
+        data = path.read_bytes()
+        tensors = safetensors.torch.load(data)
+        header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+        return tensors, json.loads(header["__metadata__"]["qecnet"])
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: is not there") from error
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
