@@ -118,7 +118,7 @@ def test_a_damaged_run_is_refused(run, trained, name):
         (["--dataset", "modelnet10"], "modelnet10 is read from files; say where they are with --data"),
         (["--dataset", "modelnet10", "--data", "{}/absent"], "absent: there is no such folder or zip"),
         (["--dataset", "modelnet10", "--data", "{}/empty"], "empty: is an empty folder"),
-        (["--dataset", "modelnet10", "--data", "{}/half.zip"], "half.zip: "),
+        (["--dataset", "modelnet10", "--data", "{}/half.zip"], "half.zip: is not a whole zip"),
         (["--dataset", "modelnet10", "--data", "{}/other"], "other: is not modelnet10: it has the classes cat, dog"),
         (["--dataset", "shapes", "--data", "{}/empty"], "empty: shapes are made, not read"),
         (["--config", "ours"], "config is 'ours'; it must be one of paper, release"),

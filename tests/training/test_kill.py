@@ -33,7 +33,7 @@ def test_killed_at_a_random_step_it_goes_on_bit_for_bit(
     arguments = options(killed, epochs=6, batch_size=2, ema=0.9)
     chance = random.Random()
     for again in (False, True):
-        step = chance.randrange(50) + (50 if again else 0)
+        step = chance.randrange(40) + (40 if again else 0)  # of 120: the kill comes a little later
         run = start(TRAINING, *arguments, "--save-minutes", "0", *(["--resume"] if again else []))
         wait_for_step(run, killed / "checkpoint.safetensors", step, STEPS)
         run.send_signal(signal.SIGKILL)
@@ -51,7 +51,7 @@ def test_asked_to_stop_it_saves_and_says_so(start, finished, options, wait_for_s
     run = start(TRAINING, *arguments)
     wait_for_step(run, folder / "checkpoint.safetensors", 1, STEPS)
     run.send_signal(number)
-    output, errors = run.communicate(timeout=60)
+    output, errors = run.communicate(timeout=300)
     assert run.returncode == 130
     assert errors == ""
     assert output.splitlines()[-1].startswith("stopped in epoch ")
@@ -63,10 +63,11 @@ def test_two_runs_never_write_into_one_folder(start, options, wait_for_step, tmp
     run = start(TRAINING, *options(folder, epochs=1000, batch_size=2))
     wait_for_step(run, folder / "checkpoint.safetensors", 1, STEPS)
     second = start(TRAINING, *options(folder, epochs=1000, batch_size=2), "--resume")
-    _, errors = second.communicate(timeout=60)
+    _, errors = second.communicate(timeout=300)
     assert second.returncode == 1
     assert errors.strip() == f"qec: {folder}: another process trains into it; wait for it, or give another --out"
     assert run.poll() is None
+    run.kill()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit for another process, which Linux alone lets one do")
@@ -78,7 +79,7 @@ def test_a_full_disk_ends_it_with_a_sentence_and_it_goes_on(
     run = start(TRAINING, *arguments, "--save-minutes", "0")
     wait_for_step(run, folder / "checkpoint.safetensors", 3, STEPS)
     resource.prlimit(run.pid, resource.RLIMIT_FSIZE, (2000, resource.RLIM_INFINITY))
-    _, errors = run.communicate(timeout=60)
+    _, errors = run.communicate(timeout=300)
     assert run.returncode == 1
     assert errors.startswith(f"qec: {folder / 'checkpoint.safetensors'}: cannot be written (")
     assert errors.count("\n") == 1
