@@ -33,6 +33,8 @@ benchmark: $(READY)
 	$(BIN)/python benchmarks/bench_frames.py
 	$(BIN)/python benchmarks/bench_network.py --compiled
 	$(BIN)/python benchmarks/bench_network.py --sweep
+	$(BIN)/python benchmarks/bench_cache.py
+	$(BIN)/python benchmarks/bench_training.py
 
 # Made anew only when what is installed has changed; a set-up that was cut short leaves no .ready behind.
 $(READY): pyproject.toml constraints.txt
