@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 
 import numpy as np
 import torch
 
 from qecnet.data.dataset import Item, derived_seed
-from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare, random_points
+from qecnet.data.drawn import drawn
+from qecnet.geometry import PrepareConfig, Prepared, prepare
 from qecnet.workers import in_order
 
 
@@ -35,19 +36,7 @@ def _record(number: int, item: Item, task: Task) -> bytes:
     rows = np.zeros(task.subsamplings, task.subsampling)
     for s in range(task.subsamplings):
         generator = torch.Generator().manual_seed(derived_seed(task.seed, number, s))
-        prepared = prepare(_drawn(shape, task, generator), task.config, generator)
+        prepared = prepare(drawn(shape, task.config, task.keep, generator), task.config, generator)
         for field in fields(Prepared):
             rows[field.name][s] = getattr(prepared, field.name).numpy()
     return rows.tobytes()
-
-
-def _drawn(shape: Mesh | PointCloud, task: Task, generator: torch.Generator) -> PointCloud:
-    """New points of a mesh; a cloud, thinned where `prepare` would not thin it and all subsamplings would be one."""
-    if isinstance(shape, Mesh):
-        return shape.sample(task.config.points, generator)
-    count = min(len(shape), max(task.config.neighbours, round(task.keep * len(shape))))
-    if len(shape) > task.config.points or count == len(shape):
-        return shape
-    kept = random_points(shape.points, count, generator)
-    normals = None if shape.normals is None else shape.normals[kept]
-    return replace(shape, points=shape.points[kept], normals=normals)

@@ -132,7 +132,7 @@ def _layout(dataset: Dataset, split: str, config: PrepareConfig, subsamplings: i
         "code": [
             code_hash("qecnet.geometry", "*.py"),
             code_hash("qecnet.algebra", "quaternion.py"),
-            code_hash("qecnet.data", "_cache_*.py"),
+            code_hash("qecnet.data", "_cache_*.py", "drawn.py"),
         ],
     }
     names, labels = [item.name for item in items], [item.label for item in items]

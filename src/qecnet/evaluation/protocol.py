@@ -17,8 +17,9 @@ from torch import Tensor
 
 from qecnet.algebra import multiply, random_quaternion, rotate
 from qecnet.data.dataset import derived_seed
+from qecnet.data.drawn import drawn
 from qecnet.evaluation.spoiling import Spoiling, fewer_patches
-from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare, random_points
+from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare
 
 Protocol = Literal["paper", "strict"]
 
@@ -59,7 +60,7 @@ class Task:
     def prepared(self, stored: Mesh | PointCloud, shape: int, view: View) -> Prepared:
         """The view, ready for the network; `shape` is the number of the stored shape in its split."""
         generator = torch.Generator().manual_seed(derived_seed(self.seed, _POINTS, shape, view.resampling))
-        cloud = self._resampled(stored, generator)
+        cloud = replace(drawn(stored, self.config, self.keep, generator), normals=None)  # a file's normals are not used
         spoil = torch.Generator().manual_seed(derived_seed(self.seed, _SPOILING, shape, view.resampling))
         if self.spoiling is not None:
             cloud = self.spoiling.of_cloud(cloud, spoil)
@@ -71,13 +72,6 @@ class Task:
         if self.spoiling is not None and self.spoiling.kind == "patches":
             prepared = fewer_patches(prepared, self.spoiling.level, spoil)
         return prepared
-
-    def _resampled(self, stored: Mesh | PointCloud, generator: torch.Generator) -> PointCloud:
-        """Points alone: normals that a file may have are not used."""
-        if isinstance(stored, Mesh):
-            return replace(stored.sample(self.config.points, generator), normals=None)
-        count = min(len(stored), max(self.config.neighbours, round(self.keep * len(stored))))
-        return replace(stored, points=stored.points[random_points(stored.points, count, generator)], normals=None)
 
 
 def prepare_config(settings: Mapping[str, Any]) -> PrepareConfig:

@@ -24,11 +24,12 @@ from torch import Tensor
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.data import Dataset, Item
 from qecnet.data.dataset import derived_seed
+from qecnet.data.drawn import drawn
 from qecnet.evaluation.metrics import angles, relative, rotation_groups
 from qecnet.evaluation.pose_baselines._shared import NoPoseError, package
 from qecnet.evaluation.pose_baselines.methods import METHODS
 from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles
-from qecnet.geometry import Mesh, PointCloud, random_points
+from qecnet.geometry import PointCloud, PrepareConfig
 from qecnet.workers import in_order
 
 Table = Literal["same_instance", "category_level"]
@@ -37,7 +38,6 @@ Quaternion = tuple[float, ...]
 TABLES: tuple[Table, ...] = ("same_instance", "category_level")
 
 _KEEP = 0.8  # of a stored cloud; a mesh is sampled anew
-_POINTS = 10_000  # drawn from a mesh
 _PAIRS, _SAMPLE, _ROTATION, _METHOD = range(4)  # what is drawn: one stream of random numbers each
 
 
@@ -205,11 +205,6 @@ def _rows(pair: _Pair, methods: tuple[str, ...], seed: int) -> list[Row]:
 def _seen(view: _View, seed: int) -> tuple[PointCloud, Tensor]:
     """A view of a shape, with points of its own, and what turned it: (4,) WXYZ, float64."""
     generator = torch.Generator().manual_seed(derived_seed(seed, _SAMPLE, view.number, view.view))
-    stored = view.item.load()
-    if isinstance(stored, Mesh):
-        cloud = stored.sample(_POINTS, generator)
-    else:
-        kept = random_points(stored.points, max(1, round(_KEEP * len(stored))), generator)
-        cloud = replace(stored, points=stored.points[kept], normals=None)
+    cloud = replace(drawn(view.item.load(), PrepareConfig(), _KEEP, generator), normals=None)
     q = random_quaternion((), derived_seed(seed, _ROTATION, view.number, view.view), dtype=torch.float64)
     return replace(cloud, points=rotate(q, cloud.points.double()).to(cloud.points.dtype)), q

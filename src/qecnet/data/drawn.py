@@ -1,0 +1,22 @@
+"""A new sample of a shape: what training and tests look at each time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+
+from qecnet.geometry import Mesh, PointCloud, PrepareConfig, random_points
+
+
+def drawn(shape: Mesh | PointCloud, config: PrepareConfig, keep: float, generator: torch.Generator) -> PointCloud:
+    """`config.points` new points of a mesh, or of a cloud that has more; of a smaller cloud, the share `keep`."""
+    if isinstance(shape, Mesh):
+        return shape.sample(config.points, generator)
+    share = min(len(shape), max(config.neighbours, round(keep * len(shape))))
+    count = config.points if len(shape) > config.points else share
+    if count == len(shape):
+        return shape
+    kept = random_points(shape.points, count, generator)
+    normals = None if shape.normals is None else shape.normals[kept]
+    return replace(shape, points=shape.points[kept], normals=normals)
