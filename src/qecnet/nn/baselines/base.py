@@ -1,5 +1,6 @@
 """What all baselines share: points and normals in, scores out."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,19 +24,19 @@ class BaselineConfig:
             raise ValueError(f"classes is {self.classes}; a network needs a whole number, at least 1")
 
 
-class Baseline(nn.Module):
+class Baseline(nn.Module, ABC):
     """A network that scores classes from points. A subclass says how, in `scores`."""
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__()
         self.config = config
 
+    @abstractmethod
     def scores(self, points: Tensor, normals: Tensor, present: Tensor) -> Tensor:
         """points (B, N, 3), normals (B, N, 3): z axes of the frames, present (B, N) bool → logits (B, classes).
 
         Points keep their order, but those that are not present come last: they may hold anything.
         """
-        raise NotImplementedError
 
     def forward(self, capsules: Capsules, poolings: Sequence[Pooling]) -> Prediction:
         """As `QECNet`, which also says what `poolings` are; baselines group points by themselves.
