@@ -10,6 +10,7 @@ from qecnet.algebra import rotate
 from qecnet.data import shapes
 from qecnet.data.dataset import Dataset
 from qecnet.evaluation import predict as predicting
+from qecnet.evaluation import protocol as protocols
 from qecnet.evaluation.classification import measure_classification
 from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
@@ -18,7 +19,7 @@ from qecnet.evaluation.protocol import Task, View
 from qecnet.evaluation.robustness import measure_robustness
 from qecnet.evaluation.rotation import measure_rotation, neighbours, pairs
 from qecnet.evaluation.spoiling import Spoiling
-from qecnet.geometry import PrepareConfig
+from qecnet.geometry import PrepareConfig, prepare
 from qecnet.nn import Level, Prediction, QECConfig, QECNet, save_network
 
 SETTINGS = {
@@ -122,17 +123,36 @@ def test_what_is_there_is_not_computed_again_unless_something_changed(model, dat
 def test_strict_views_have_their_own_points_and_paper_views_of_one_resampling_share_them(dataset):
     stored = dataset.items("test")[0].load()
     for protocol in ("paper", "strict"):
-        made = {view: task(protocol).prepared(stored, 0, view) for view in (View(0, 0), View(0, 1), View(1, 1))}
-        q = task(protocol).rotation(0, View(0, 1)).float()
-        turned = rotate(q, made[View(0, 0)].points)
-        torch.testing.assert_close(made[View(0, 1)].points, turned, atol=1e-5, rtol=0)
-        assert (made[View(1, 1)].points - turned).norm(dim=-1).max() > 0.01
-    upright = task("strict").prepared(stored, 0, View(0, 0))
-    exact, estimated = (task(p).prepared(stored, 0, View(0, 1)).poses for p in ("paper", "strict"))
+        upright, same, other = task(protocol).prepared(stored, 0, [View(0, 0), View(0, 1), View(1, 1)])
+        turned = rotate(task(protocol).rotation(0, View(0, 1)).float(), upright.points)
+        torch.testing.assert_close(same.points, turned, atol=1e-5, rtol=0)
+        assert (other.points - turned).norm(dim=-1).max() > 0.01
+    exact, estimated = (task(p).prepared(stored, 0, [View(0, 1)])[0].poses for p in ("paper", "strict"))
     assert upright.valid.any()
     assert not torch.equal(exact, estimated)
     close = (exact * estimated).sum(-1).abs()[upright.valid]
     assert close.median() > 1 - 1e-6  # our frames turn with the points
+
+
+@pytest.mark.parametrize("protocol", ["paper", "strict"])
+@pytest.mark.parametrize("spoiling", [None, Spoiling("patches", 0.5), Spoiling("occlusion", 0.25)])
+def test_a_view_is_the_same_alone_and_among_others(dataset, protocol, spoiling):
+    stored = dataset.items("test")[1].load()
+    views = [View(1, 2), View(0, 0), View(1, 1), View(0, 2)]
+    among = task(protocol, spoiling=spoiling).prepared(stored, 1, views)
+    for view, found in zip(views, among, strict=True):
+        (alone,) = task(protocol, spoiling=spoiling).prepared(stored, 1, [view])
+        for field in fields(alone):
+            assert torch.equal(torch.as_tensor(getattr(alone, field.name)), torch.as_tensor(getattr(found, field.name)))
+
+
+@pytest.mark.parametrize(("protocol", "times"), [("paper", 2), ("strict", 5)])
+def test_frames_are_estimated_once_for_all_rotations_that_share_them(dataset, monkeypatch, protocol, times):
+    estimated = []
+    monkeypatch.setattr(protocols, "prepare", lambda *given: estimated.append(given) or prepare(*given))
+    views = [View(0, 0), View(0, 1), View(0, 2), View(1, 1), View(1, 2)]
+    assert len(task(protocol).prepared(dataset.items("test")[0].load(), 0, views)) == len(views)
+    assert len(estimated) == times
 
 
 class Cheat(torch.nn.Module):

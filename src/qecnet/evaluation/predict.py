@@ -258,8 +258,7 @@ def _start(weights: Path) -> None:
 def _rows(work: _Work, number: int, label: int, item: Item) -> bytes:
     """One shape's views, through the network in one batch."""
     stored = item.load()
-    prepared = [work.task.prepared(stored, number, view) for view in work.views]
-    said = _network(*network_inputs(prepared))
+    said = _network(*network_inputs(work.task.prepared(stored, number, work.views)))
     activations, poses = said.activations[:, work.columns], said.poses[:, work.columns]
     rows = np.zeros(len(work.views), _row_type(len(work.columns)))
     rows["shape"], rows["label"] = number, label

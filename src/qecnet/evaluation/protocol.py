@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
@@ -57,18 +57,30 @@ class Task:
         seed = derived_seed(self.seed, _ROTATION, shape, view.resampling, view.turn)
         return random_quaternion((), seed, dtype=torch.float64)
 
-    def prepared(self, stored: Mesh | PointCloud, shape: int, view: View) -> Prepared:
-        """The view, ready for the network; `shape` is the number of the stored shape in its split."""
-        generator = torch.Generator().manual_seed(derived_seed(self.seed, _POINTS, shape, view.resampling))
+    def prepared(self, stored: Mesh | PointCloud, shape: int, views: Sequence[View]) -> list[Prepared]:
+        """The views, ready for the network; `shape` is the number of the stored shape in its split.
+
+        Under "paper" the frames of a resampling are estimated once, for all its rotations.
+        """
+        rotations = [self.rotation(shape, view) for view in views]
+        if self.protocol == "strict":
+            seen = zip(views, rotations, strict=True)
+            return [self._estimated(stored, shape, view.resampling, q) for view, q in seen]
+        upright = {n: self._estimated(stored, shape, n) for n in {view.resampling for view in views}}
+        return [_turned(upright[view.resampling], q) for view, q in zip(views, rotations, strict=True)]
+
+    def _estimated(
+        self, stored: Mesh | PointCloud, shape: int, resampling: int, turned_by: Tensor | None = None
+    ) -> Prepared:
+        """A resampling, spoiled and turned, with the frames that are estimated from what is left."""
+        generator = torch.Generator().manual_seed(derived_seed(self.seed, _POINTS, shape, resampling))
         cloud = replace(drawn(stored, self.config, self.keep, generator), normals=None)  # a file's normals are not used
-        spoil = torch.Generator().manual_seed(derived_seed(self.seed, _SPOILING, shape, view.resampling))
+        spoil = torch.Generator().manual_seed(derived_seed(self.seed, _SPOILING, shape, resampling))
         if self.spoiling is not None:
             cloud = self.spoiling.of_cloud(cloud, spoil)
-        q = self.rotation(shape, view)
-        if self.protocol == "strict":
-            prepared = prepare(_turned_cloud(cloud, q), self.config, generator)
-        else:
-            prepared = _turned(prepare(cloud, self.config, generator), q)
+        if turned_by is not None:
+            cloud = _turned_cloud(cloud, turned_by)
+        prepared = prepare(cloud, self.config, generator)
         if self.spoiling is not None and self.spoiling.kind == "patches":
             prepared = fewer_patches(prepared, self.spoiling.level, spoil)
         return prepared
