@@ -3,6 +3,7 @@
 from qecnet.data.cache import FrameCache, frame_cache
 from qecnet.data.dataset import Dataset, Item, stratified
 from qecnet.data.modelnet import open_dataset
+from qecnet.data.named import named_dataset
 from qecnet.data.read import ReadError, read, read_cloud
 from qecnet.data.shapes import make_shape, shapes
 from qecnet.data.write import write
@@ -14,6 +15,7 @@ __all__ = [
     "ReadError",
     "frame_cache",
     "make_shape",
+    "named_dataset",
     "open_dataset",
     "read",
     "read_cloud",

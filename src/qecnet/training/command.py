@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from qecnet.data import Dataset, FrameCache, frame_cache, open_dataset, shapes
+from qecnet.data import FrameCache, frame_cache, named_dataset
 from qecnet.nn import count_parameters
 from qecnet.training.checkpoint import State
 from qecnet.training.display import display, draw_curves
@@ -78,7 +78,7 @@ def train(
 
 def _frames(settings: Settings, data: Path | None, folder: Path, workers: int) -> FrameCache:
     """The train split's frames; among several processes, one builds them while the others wait."""
-    dataset = _dataset(settings, data)
+    dataset = named_dataset(settings.dataset, data, settings.per_class)
     for note in dataset.notes:
         typer.echo(f"note: {note}", err=True)
     return frame_cache(
@@ -90,16 +90,6 @@ def _frames(settings: Settings, data: Path | None, folder: Path, workers: int) -
         keep=settings.keep,
         workers=workers,
     )
-
-
-def _dataset(settings: Settings, data: Path | None) -> Dataset:
-    if settings.dataset == "shapes":
-        if data is not None:
-            raise ValueError(f"{data}: shapes are made, not read; leave out --data, or name another --dataset")
-        return shapes(settings.per_class)
-    if data is None:
-        raise ValueError(f"{settings.dataset} is read from files; say where they are with --data")
-    return open_dataset(data, settings.dataset)
 
 
 def _cache_folder() -> Path:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qecnet.algebra import multiply
-from qecnet.data import Dataset, open_dataset, shapes
+from qecnet.data import Dataset, named_dataset
 from qecnet.evaluation.metrics import relative, rotations
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.protocol import Protocol
@@ -109,9 +109,7 @@ def _predictions(run: Run, kinds: Sequence[str]) -> tuple[Protocol, Predictions]
 
 def _dataset(run: Run, data: Path | None) -> Dataset | None:
     name = run.measured[0].dataset
-    if name == "shapes":
-        return shapes(run.model.per_class)
-    return None if data is None else open_dataset(data, name)
+    return None if data is None and name != "shapes" else named_dataset(name, data, run.model.per_class)
 
 
 def _aligned(section: Section, protocol: Protocol, found: Predictions, clouds: Clouds) -> None:
