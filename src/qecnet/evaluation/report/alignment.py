@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from qecnet.evaluation.report.classification import classes_in_order
-from qecnet.evaluation.report.page import Cell, Csv, Group, Section, Value, chip, number, words
+from qecnet.evaluation.report.page import Cell, Csv, Group, Section, Value, chip, number, percent, words
 from qecnet.evaluation.report.results import Groups, PoseBaselines, Run, figure
 from qecnet.evaluation.report.rotation import WAYS, class_columns, row_pair
 
@@ -42,6 +42,12 @@ def alignment_tables(section: Section, run: Run, found: PoseBaselines) -> None:
             ),
             words=2,
         )
+    section.note(
+        f"A view of a stored cloud keeps {percent(found.keep)}% of its points, so two samplings of one shape have most "
+        "of theirs in common, and registration finds these very points; two scans share none, and a mesh is sampled "
+        "anew. The signs of PCA's axes turn with the cloud here: the paper's two rows, resampled (PCA-S) and rotated "
+        "as well (PCA-SR), are one."
+    )
 
 
 def _ours(run: Run, found: PoseBaselines, mode: str) -> list[tuple[str, Groups, None, None]]:

@@ -188,9 +188,10 @@ class PoseBaseline:
 
 @dataclass(frozen=True)
 class PoseBaselines:
-    """Two clouds of one shape, and clouds of two shapes of one class."""
+    """Two clouds of one shape, and clouds of two shapes of one class; `keep` is a view's share of a stored cloud."""
 
     protocol: Protocol
+    keep: float
     same_instance: tuple[PoseBaseline, ...]
     category_level: tuple[PoseBaseline, ...]
 
@@ -304,7 +305,7 @@ def read_pose_baselines(path: Path) -> PoseBaselines:
     protocol = next((name for name in PROTOCOLS if name == record.text("protocol")), None)
     if protocol is None:
         raise ValueError(f"{path}: has the protocol {record.text('protocol')}; there are {', '.join(PROTOCOLS)}")
-    return PoseBaselines(protocol, **tables)
+    return PoseBaselines(protocol, record.number("keep"), **tables)
 
 
 def _results(folder: Path, what: str, parse: Callable[[Record, About], Result]) -> dict[Protocol, Result]:
