@@ -84,6 +84,7 @@ def test_bad_input_is_one_sentence(run, tmp_path):
     for arguments, words in (
         (("classification", empty), "holds no weights"),
         (("classification", tmp_path / "absent"), "holds no weights"),
+        (("rotation", run, "--data", empty), "shapes are made, not read"),
         (("rotation", run, "--dataset", "modelnet10"), "say where they are with --data"),
         (("rotation", run, "--dataset", "modelnet10", "--data", tmp_path / "absent"), "absent"),
     ):

@@ -21,9 +21,11 @@ from qecnet.evaluation.rotation import measure_rotation, neighbours, pairs
 from qecnet.evaluation.spoiling import Spoiling
 from qecnet.geometry import PrepareConfig, prepare
 from qecnet.nn import Level, Prediction, QECConfig, QECNet, save_network
+from qecnet.nn.baselines import BaselineConfig, PointNet
 
 SETTINGS = {
     "dataset": "shapes",
+    "per_class": 10,
     "config": "paper",
     "method": "centred",
     "seed": 0,
@@ -120,6 +122,12 @@ def test_what_is_there_is_not_computed_again_unless_something_changed(model, dat
     assert equal(predict(model, dataset, "test", task(seed=1), VIEWS, into, workers=1, progress=False), other)
 
 
+def test_a_few_shapes_are_seen_as_among_all(model, dataset, tmp_path):
+    whole = predict(model, dataset, "test", task(), VIEWS, tmp_path / "all.npz", workers=1, progress=False)
+    few = predict(model, dataset, "test", task(), VIEWS, tmp_path / "few.npz", shapes=[1, 4], workers=1, progress=False)
+    assert equal(few, whole.where(np.isin(whole.shape, [1, 4])))
+
+
 def test_strict_views_have_their_own_points_and_paper_views_of_one_resampling_share_them(dataset):
     stored = dataset.items("test")[0].load()
     for protocol in ("paper", "strict"):
@@ -214,6 +222,22 @@ def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path):
     assert all(0 <= row["accuracy"] <= 1 and 0 <= row["rae_symmetric"] <= 1 for row in found["levels"])
 
 
+def test_a_network_without_poses_is_measured_by_its_names_alone(dataset, tmp_path):
+    network = PointNet(BaselineConfig("pointnet", 3))
+    save_network(tmp_path / "weights.safetensors", network, dataset.classes, {"settings": SETTINGS})
+    model, options = Model.load(tmp_path), {"workers": 1, "progress": False}
+    with pytest.raises(ValueError, match="has no pose to give"):
+        measure_rotation(model, dataset, tmp_path, "strict", **options)
+    levels = (Spoiling("noise", 0.01),)
+    (row,) = measure_robustness(model, dataset, tmp_path, "strict", levels=levels, **options)["levels"]
+    assert 0 <= row["accuracy"] <= 1
+    assert row["rae"] is row["rae_all"] is row["rae_symmetric"] is None
+    found = measure_equivariance(model, dataset, tmp_path, rotations=2, **options)
+    for way in ("network", "frames", "resampled"):
+        assert found[way]["pose_degrees_median"] is found[way]["pose_degrees_max"] is None
+        assert found[way]["activation_max"] > 0  # coordinates are all that it sees
+
+
 def test_pairs_are_two_views_of_one_shape_with_different_points():
     shape, resampling = np.array([5, 3, 5, 3, 5]), np.array([0, 0, 0, 1, 1])
     first, second = pairs(shape, resampling)
@@ -226,6 +250,13 @@ def test_neighbours_are_the_same_view_of_the_next_shape_of_the_class():
     first, second = neighbours(shape, label)
     assert list(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 2), (1, 3), (2, 6), (3, 7), (6, 0), (7, 1)]
     assert [len(rows) for rows in neighbours(shape[:0], label[:0])] == [0, 0]
+
+
+def test_weights_that_do_not_say_how_they_were_trained_are_one_sentence(model, tmp_path):
+    for settings, missing in (({}, "dataset"), ({n: v for n, v in SETTINGS.items() if n != "keep"}, "keep")):
+        save_network(tmp_path / "weights.safetensors", model.network, model.classes, {"settings": settings})
+        with pytest.raises(ValueError, match=rf"does not say how its network was trained \({missing}\)"):
+            Model.load(tmp_path)
 
 
 def test_a_folder_without_weights_is_one_sentence(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from qecnet.cli._output import LARGEST_SEED, one_sentence
-from qecnet.data import Dataset, open_dataset, shapes
+from qecnet.data import Dataset, named_dataset
 from qecnet.evaluation.classification import measure_classification
 from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.pose_baselines import METHODS, measure_pose_baselines
@@ -41,11 +41,12 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Processes; by default 
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is measured, on what, and where the figures go."""
+    """What is measured, on what (numbers of test shapes, or None for all), and where the figures go."""
 
     model: Model
     dataset: Dataset
     folder: Path
+    shapes: list[int] | None
     seed: int
     workers: int | None
 
@@ -58,37 +59,31 @@ def _subject(
     run: Path, data: Path | None, dataset: str | None, seed: int, workers: int | None, per_class: int | None
 ) -> _Subject:
     model = Model.load(run)
-    name = dataset or model.settings.get("dataset", "")
-    found = _dataset(name, data, model.settings.get("per_class", 100))
-    if per_class is not None:
-        found = _fewer(found, per_class)
+    found = _opened(dataset or model.settings["dataset"], data, model.settings["per_class"])
+    shapes = None if per_class is None else _first(found, per_class)
     folder = run / "evaluation"
     folder.mkdir(exist_ok=True)
     if apart := sorted({*model.classes} ^ {*found.classes}):
         typer.echo(f"note: only common classes are measured; left out: {', '.join(apart)}", err=True)
-    return _Subject(model, found, folder, seed, workers)
+    return _Subject(model, found, folder, shapes, seed, workers)
 
 
-def _dataset(name: str, data: Path | None, per_class: int) -> Dataset:
-    if name == "shapes":
-        return shapes(per_class)
-    if data is None:
-        raise ValueError(f"{name} is read from files; say where they are with --data")
-    found = open_dataset(data, name)
+def _opened(name: str, data: Path | None, per_class: int = 100) -> Dataset:
+    found = named_dataset(name, data, per_class)
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     return found
 
 
-def _fewer(dataset: Dataset, per_class: int) -> Dataset:
-    """The first `per_class` test shapes of each class."""
+def _first(dataset: Dataset, per_class: int) -> list[int]:
+    """Numbers of the first `per_class` test shapes of each class."""
     seen: Counter[int] = Counter()
     kept = []
-    for item in dataset.items("test"):
+    for number, item in enumerate(dataset.items("test")):
         seen[item.label] += 1
         if seen[item.label] <= per_class:
-            kept.append(item)
-    return replace(dataset, splits={**dataset.splits, "test": tuple(kept)})
+            kept.append(number)
+    return kept
 
 
 def _measured(
@@ -105,6 +100,7 @@ def _measured(
             subject.dataset,
             subject.folder,
             protocol,
+            shapes=subject.shapes,
             seed=subject.seed,
             workers=subject.workers,
             **options,
@@ -186,6 +182,7 @@ def equivariance(
                 subject.dataset,
                 subject.folder,
                 rotations=rotations,
+                shapes=subject.shapes,
                 seed=seed,
                 workers=workers,
             )
@@ -208,7 +205,7 @@ def pose_baselines(
 ) -> None:
     """Align pairs without learning: one shape twice, and two of a class. Example: qec evaluate pose-baselines out"""
     with one_sentence():
-        found = _dataset(dataset, data, 100)
+        found = _opened(dataset, data)
         methods = tuple(method or METHODS)
         result = measure_pose_baselines(found, "test", methods, pairs, seed, workers)
         folder.mkdir(parents=True, exist_ok=True)
@@ -224,8 +221,7 @@ def _show_alignments(result: dict[str, Any]) -> None:
         for method, found in result[name].items():
             apart, every = found["no_sym"], found["all_classes"]
             cells = [_error(apart), _error(apart, "median"), _error(every), _error(every and every["symmetric"])]
-            seconds = "–" if found["seconds"] is None else f"{found['seconds']:.3f}"
-            table.add_row(told, method, *cells, seconds)
+            table.add_row(told, method, *cells, _number(found["seconds"]))
     Console().print(table)
 
 
@@ -234,7 +230,11 @@ def _percent(value: float | None) -> str:
 
 
 def _error(row: dict[str, Any] | None, name: str = "mean") -> str:
-    return "–" if row is None else f"{row[name]:.3f}"
+    return _number(None if row is None else row[name])
+
+
+def _number(value: float | None, form: str = ".3f") -> str:
+    return "–" if value is None else format(value, form)
 
 
 def _show_names(result: dict[str, Any]) -> None:
@@ -267,7 +267,7 @@ def _show_levels(result: dict[str, Any]) -> None:
     for heading in ("kind", "level", "accuracy, %", "RAE no-sym, named right", "RAE no-sym, all"):
         table.add_column(heading, justify="left" if heading == "kind" else "right")
     for row in result["levels"]:
-        errors = ("–" if row[name] is None else f"{row[name]:.3f}" for name in ("rae", "rae_all"))
+        errors = (_number(row[name]) for name in ("rae", "rae_all"))
         table.add_row(row["kind"], f"{row['level']:g}", _percent(row["accuracy"]), *errors)
     Console().print(table)
 
@@ -284,8 +284,8 @@ def _show_changes(result: dict[str, Any]) -> None:
         row = result[way]
         table.add_row(
             told,
-            f"{row['pose_degrees_median']:.4f}",
-            f"{row['pose_degrees_max']:.3f}",
+            _number(row["pose_degrees_median"], ".4f"),
+            _number(row["pose_degrees_max"], ".3f"),
             f"{row['activation_max']:.1e}",
             _percent(row["labels_changed"]),
             _percent(result["accuracy"][name]),

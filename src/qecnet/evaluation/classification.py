@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +20,20 @@ def measure_classification(
     protocol: Protocol,
     *,
     rotations: int = 5,
+    shapes: Sequence[int] | None = None,
     seed: int = 0,
     workers: int | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
-    """One upright view of each test shape, and `rotations` turned ones, each of a resampling of its own."""
+    """One upright view of each test shape, and `rotations` turned ones, each of a resampling of its own.
+
+    Args:
+        shapes: numbers of the test shapes that are measured; all of them by default.
+    """
     task = Task(protocol, prepare_config(model.settings), model.settings["keep"], seed)
     views = [View(n, n) for n in range(rotations + 1)]
     into = folder / f"classification-{protocol}.npz"
-    found = predict(model, dataset, "test", task, views, into, workers=workers, progress=progress)
+    found = predict(model, dataset, "test", task, views, into, shapes=shapes, workers=workers, progress=progress)
     upright = found.turn == 0
     return described("classification", protocol, model, dataset, found, seed) | {
         "rotations": rotations,

@@ -30,6 +30,7 @@ from qecnet.evaluation.protocol import Task, View
 from qecnet.files import write_whole
 from qecnet.geometry import Prepared
 from qecnet.nn import Capsules, Network, Pooling, load_network
+from qecnet.nn.baselines import Baseline
 from qecnet.workers import in_order
 
 
@@ -73,6 +74,10 @@ class Predictions:
         return Predictions(**rows, classes=self.classes)
 
 
+_SETTINGS = ("dataset", "per_class", "points", "keep", "frames", "patches", "neighbours", "method")
+"""What has to be known of a training to show the network shapes as it knows them."""
+
+
 @dataclass(frozen=True)
 class Model:
     """A trained network, as its file has it, with what it was trained on."""
@@ -89,7 +94,17 @@ class Model:
         if not file.exists():
             raise ValueError(f"{path}: holds no weights (weights.safetensors); train there first with qec train")
         network, classes, about = load_network(file)
-        return Model(file, network, tuple(classes), dict(about.get("settings", {})))
+        settings = dict(about.get("settings", {}))
+        if missing := [name for name in _SETTINGS if name not in settings]:
+            raise ValueError(
+                f"{file}: does not say how its network was trained ({missing[0]}); give weights that qec train wrote"
+            )
+        return Model(file, network, tuple(classes), settings)
+
+    @property
+    def has_poses(self) -> bool:
+        """Whether it says which way shapes are turned; baselines only name them."""
+        return not isinstance(self.network, Baseline)
 
 
 @dataclass(frozen=True)
@@ -210,6 +225,7 @@ def _key(
         "classes": list(classes),
         "code": [
             *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn", "nn.baselines")),
+            code_hash("qecnet.data", "drawn.py", "transforms.py"),
             code_hash("qecnet.evaluation", "predict.py", "protocol.py", "spoiling.py"),
         ],
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ def measure_rotation(
     *,
     rotations: int = 5,
     resamplings: int = 5,
+    shapes: Sequence[int] | None = None,
     seed: int = 0,
     workers: int | None = None,
     progress: bool = True,
@@ -43,12 +45,17 @@ def measure_rotation(
     - category: the same between views of different shapes of one class, which the dataset has aligned upright.
 
     Under "strict" each view has points of its own; under "paper" the rotations of one resampling share them.
+
+    Args:
+        shapes: numbers of the test shapes that are measured; all of them by default.
     """
+    if not model.has_poses:
+        raise ValueError(f"{model.path}: its network names shapes and has no pose to give; there is nothing to measure")
     task = Task(protocol, prepare_config(model.settings), model.settings["keep"], seed)
     views = _views(protocol, rotations, resamplings)
     into = folder / f"rotation-{protocol}.npz"
-    found = predict(model, dataset, "test", task, views, into, workers=workers, progress=progress)
     reference = canonical_poses(model, dataset, folder, task, workers, progress)
+    found = predict(model, dataset, "test", task, views, into, shapes=shapes, workers=workers, progress=progress)
     return described("rotation", protocol, model, dataset, found, seed) | {
         "rotations": rotations,
         "resamplings": resamplings,
@@ -63,7 +70,10 @@ def measure_rotation(
 def canonical_poses(
     model: Model, dataset: Dataset, folder: Path, task: Task, workers: int | None, progress: bool
 ) -> Quaternions:
-    """(C, 4) WXYZ: each class capsule's pose of an upright shape, as the median over training shapes of the class."""
+    """(C, 4) WXYZ: each class capsule's pose of an upright shape, as the median over training shapes of the class.
+
+    Of a class without training shapes nothing is known, and its capsule is taken at its word: the identity.
+    """
     items = dataset.items("train")
     shapes = [
         number

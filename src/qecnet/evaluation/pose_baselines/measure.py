@@ -18,6 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
+from rich.console import Console
 from rich.progress import track
 from torch import Tensor
 
@@ -137,7 +138,9 @@ def pose_rows(
     pairs = [pair for table in TABLES for pair in _pairs(dataset, split, table, pairs_per_class, seed)]
     jobs = ((pair, tuple(methods), seed) for pair in pairs)
     results = in_order(_rows, jobs, workers, _load, (tuple(methods),))
-    tracked = track(results, "pose baselines: pairs", total=len(pairs), disable=not progress, transient=True)
+    console = Console(stderr=True)
+    told = "pose baselines: pairs"
+    tracked = track(results, told, len(pairs), console=console, disable=not progress, transient=True)
     return [row for rows in tracked for row in rows]
 
 
