@@ -28,6 +28,7 @@ SETTINGS = {
     "learning_rate": 1e-3,
     "loss": "spread",
     "siamese": 0.0,
+    "validation": 0.1,
     "seed": 0,
 }
 PARAMETERS = 46_990

@@ -250,6 +250,19 @@ def test_one_result_is_enough_and_the_others_are_named(tmp_path, what):
         assert f"qec evaluate {what} run --data PATH --protocol strict" not in page.text
 
 
+def test_results_without_their_predictions_are_not_said_to_be_unmeasured(strict):
+    for path in (strict / "evaluation").glob("*.npz"):
+        path.unlink()
+    page = Page(build_report(strict).page)
+    assert page.sections == SECTIONS
+    assert page.text.count("drawn from predictions of single views, and the run's folder has none") == 2
+    assert "has not been measured under the protocol strict" not in page.text
+
+
+def test_the_head_says_what_was_held_out(page):
+    assert "the 100 training shapes of generated furniture (10% of them held out) for 12 epochs" in page.text
+
+
 def test_a_baseline_has_no_poses_to_report(other):
     page = Page(build_report(other).page)
     assert page.text.count("has no pose to give") == 3

@@ -17,7 +17,7 @@ from qecnet.data import Dataset, named_dataset
 from qecnet.evaluation.metrics import relative, rotations
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.protocol import Protocol
-from qecnet.evaluation.report.page import Csv, Section, Value, chip, command, not_measured, words
+from qecnet.evaluation.report.page import Csv, Section, Value, chip, command, no_predictions, words
 from qecnet.evaluation.report.pairing import Pairs, same_class, same_shape, typical, worst_names, worst_poses
 from qecnet.evaluation.report.results import PROTOCOLS, Run
 from qecnet.evaluation.symmetry import IDENTITY
@@ -71,7 +71,7 @@ def gallery(run: Run, data: Path | None) -> Section:
     named = _predictions(run, ("classification", "rotation"))
     turned = _predictions(run, ("rotation",)) if run.model.has_poses else None
     if named is None:
-        section.say(not_measured("rotation" if run.model.has_poses else "classification", run.name, "strict"))
+        section.say(no_predictions("rotation" if run.model.has_poses else "classification", run.name))
         return section
     section.tables.append(_names_csv(named[1]))
     if turned is not None:
@@ -91,7 +91,7 @@ def gallery(run: Run, data: Path | None) -> Section:
     if turned is not None:
         _aligned(section, *turned, clouds)
     elif run.model.has_poses:
-        section.say(f"Pairs are drawn from poses. {not_measured('rotation', run.name, 'strict')}")
+        section.say(f"Pairs are missing. {no_predictions('rotation', run.name)}")
     _failed_names(section, *named, clouds)
     if turned is not None:
         _failed_poses(section, *turned, clouds)

@@ -29,7 +29,8 @@ def top(run: Run) -> str:
 
 def _trained(run: Run) -> str:
     model, about = run.model, run.measured[0]
-    shapes = "" if run.training is None else f"{run.training.shapes:,} shapes of "
+    shapes = "" if run.training is None else f"the {run.training.shapes:,} training shapes of "
+    held = f" ({100 * model.validation:g}% of them held out)" if run.training and model.validation else ""
     took = "" if run.training is None else f", in {_duration(run.training.seconds)}"
     last = run.log[-1].epoch if run.log else model.epochs
     epochs = f"{last} of {model.epochs} epochs" if last < model.epochs else f"{model.epochs} epochs"
@@ -37,8 +38,8 @@ def _trained(run: Run) -> str:
     loss = f"{words(model.loss)} loss" + (f" + {model.siamese:g} × relative pose" if model.siamese else "")
     return (
         f"The run <b>{words(run.name)}</b>: configuration <b>{words(model.config)}</b> with "
-        f"<b>{about.parameters:,}</b> parameters, trained on {shapes}{dataset_name(model.dataset)} for {epochs}{took}, "
-        f"with seed {model.seed}, {frames}, batches of {model.batch_size}, {loss}, learning rate "
+        f"<b>{about.parameters:,}</b> parameters, trained on {shapes}{dataset_name(model.dataset)}{held} for "
+        f"{epochs}{took}, with seed {model.seed}, {frames}, batches of {model.batch_size}, {loss}, learning rate "
         f"{model.learning_rate:g}, and not one rotation. Measured on {about.shapes:,} test shapes of "
         f"{len(about.classes)} classes."
     )

@@ -156,6 +156,12 @@ def not_measured(what: str, run: str, protocol: str | None = None) -> str:
     )
 
 
+def no_predictions(what: str, run: str) -> str:
+    """A sentence on pictures that are drawn from what was said of each view, where that was not kept."""
+    again = command(f"qec evaluate {what} {run} --data PATH --protocol strict")
+    return f"This is drawn from predictions of single views, and the run's folder has none; {again} makes them."
+
+
 def command(text: str) -> str:
     """What to type; lines break between its words only."""
     return f"<code>{' '.join(f'<span>{escape(word)}</span>' for word in text.split(' '))}</code>"

@@ -54,6 +54,7 @@ class Model:
     learning_rate: float
     loss: str
     siamese: float
+    validation: float
     seed: int
 
     @property

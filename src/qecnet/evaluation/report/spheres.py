@@ -13,7 +13,7 @@ from qecnet.evaluation.metrics import relative, rotations
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.report.classification import classes_in_order
 from qecnet.evaluation.report.drawing import BLUE, MUTED, RULE, VERMILLION, panel
-from qecnet.evaluation.report.page import Csv, Section, chip, legend, not_measured
+from qecnet.evaluation.report.page import Csv, Section, chip, legend, no_predictions
 from qecnet.evaluation.report.results import PROTOCOLS, Run
 from qecnet.evaluation.report.rotation import NO_POSES
 
@@ -45,7 +45,7 @@ def sphere_plot(run: Run) -> Section:
         None,
     )
     if chosen is None:
-        section.say(not_measured("rotation", run.name, "strict"))
+        section.say(no_predictions("rotation", run.name))
         return section
     protocol, found = chosen
     points = directions(found)
