@@ -115,7 +115,7 @@ def _dataset(run: Run, data: Path | None) -> Dataset | None:
 def _aligned(section: Section, protocol: Protocol, found: Predictions, clouds: Clouds) -> None:
     for title, told, among in (
         ("Two shapes of one class", "two different test shapes of a class", same_class(found)),
-        ("Two samplings of one shape", "two views of a test shape, with points of their own", same_shape(found)),
+        ("Two samplings of one shape", "two views of a test shape, each with its own points,", same_shape(found)),
     ):
         chosen = typical(found, among)
         section.html.append(f"<h3>{title}</h3>")
