@@ -196,7 +196,7 @@ def test_table_3_is_the_papers_columns_beside_ours(made, result):
 def test_pose_baselines_are_two_tables_with_the_network_in_both(made, page, result):
     assert "two samplings of one shape" in page.text
     assert "two shapes of one class" in page.text
-    assert "keeps 80.0% of its points" in page.text
+    assert "keeps 80% of its points" in page.text
     found = pose_baselines()
     for name, key, mode in (
         ("same-instance", "same_instance", "siamese"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from qecnet.evaluation.report.classification import classes_in_order
-from qecnet.evaluation.report.page import Cell, Csv, Group, Section, Value, chip, number, percent, words
+from qecnet.evaluation.report.page import Cell, Csv, Group, Section, Value, chip, number, words
 from qecnet.evaluation.report.results import Groups, PoseBaselines, Run, figure
 from qecnet.evaluation.report.rotation import WAYS, class_columns, row_pair
 
@@ -25,7 +25,7 @@ def alignment_tables(section: Section, run: Run, found: PoseBaselines) -> None:
         section.table(
             f"<b>Table {numbered}.</b> Relative angular error of methods that align two clouds, under the protocol "
             f"{chip(found.protocol)} on <b>{title}</b>; how many pairs there were, for how many of them a method had "
-            "no answer (they count as not turned at all), and the mean seconds that a pair takes.",
+            "no answer (they count as not turned at all), and the mean processor seconds that a pair takes.",
             [["Method", "RAE", *class_columns(classes), Cell("pairs", kind="gap"), "no answer", "seconds"]],
             [
                 Group("Measured here", [cells for row in rows for cells in _cells(*row, classes)]),
@@ -43,7 +43,7 @@ def alignment_tables(section: Section, run: Run, found: PoseBaselines) -> None:
             words=2,
         )
     section.note(
-        f"A view of a stored cloud keeps {percent(found.keep)}% of its points, so two samplings of one shape have most "
+        f"A view of a stored cloud keeps {100 * found.keep:g}% of its points, so two samplings of one shape have most "
         "of theirs in common, and registration finds these very points; two scans share none, and a mesh is sampled "
         "anew. The signs of PCA's axes turn with the cloud here: the paper's two rows, resampled (PCA-S) and rotated "
         "as well (PCA-SR), are one."

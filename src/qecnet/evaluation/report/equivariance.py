@@ -43,8 +43,8 @@ def exactness(run: Run) -> Section:
     section.table(
         "By how much predictions of turned shapes depart from those of the upright ones, turned exactly: the angle "
         "between poses, the largest difference of an activation, the percentage of views that get another name, and "
-        f"the accuracy that is left, in percent, on {dataset_name(found.about.dataset)}. The stages add up from top to "
-        "bottom; the last is what users live with.",
+        f"the accuracy that is left, in percent. {dataset_name(found.about.dataset)}, {found.about.shapes:,} shapes. "
+        "The stages add up from top to bottom; the last is what users live with.",
         [["What is new in the turned view", *columns]],
         [Group("", rows)],
         _csv(found),

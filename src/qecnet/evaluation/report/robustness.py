@@ -53,7 +53,7 @@ def table_3(run: Run) -> Section:
     of_protocol = {protocol: _levels(run, found) for protocol, found in run.robustness.items()}
     _papers_columns(section, run, of_protocol)
     if of_protocol:
-        _draw(section, of_protocol)
+        _draw(section, run, of_protocol)
         _all_levels(section, of_protocol)
     return section
 
@@ -164,13 +164,16 @@ def _csv(of_protocol: dict[Protocol, tuple[Level, ...]]) -> Csv:
     return Csv("table3-robustness.csv", _COLUMNS, published + ours)
 
 
-def _draw(section: Section, of_protocol: dict[Protocol, tuple[Level, ...]]) -> None:
+def _draw(section: Section, run: Run, of_protocol: dict[Protocol, tuple[Level, ...]]) -> None:
     panels = []
     for kind, levels in _by_kind(of_protocol).items():
         title = _KINDS.get(kind, (kind, ""))[0]
         label = f"Accuracy and error against: {title}"
         panels.append(panel(2.7, 3.2, label, _curves, of_protocol, kind, levels, title, rows=2))
-    present = [(f"disc {'blue' if p == 'strict' else 'vermillion'}", f"protocol {p}") for p in of_protocol]
+    present = []
+    for protocol in of_protocol:
+        colour = "blue" if protocol == "strict" else "vermillion"
+        present.append((f"disc {colour}", f"protocol {protocol}, {run.robustness[protocol].about.shapes:,} shapes"))
     section.figure(
         "Accuracy (above) and relative angular error of siamese pairs of classes without symmetry (below), as the "
         "input gets worse from left to right; <i>none</i> is the unspoiled input. Bars are 95% intervals.",
