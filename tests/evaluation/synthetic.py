@@ -8,11 +8,11 @@ import torch
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion
 from qecnet.data.shapes import shapes
+from qecnet.data.symmetry import symmetry_of
 from qecnet.evaluation.metrics import classification
 from qecnet.evaluation.predict import Predictions, _packed
 from qecnet.evaluation.rotation import canonical_errors, category_errors, siamese_errors
 from qecnet.evaluation.spoiling import LEVELS
-from qecnet.evaluation.symmetry import symmetry_of
 from qecnet.files import as_json
 
 ALL = ("classification", "rotation", "robustness", "equivariance")

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from qecnet.data import open_dataset
 from qecnet.data._modelnet_counts import OFFICIAL, TEN
+from qecnet.data.symmetry import ANY_TURN, HALF_TURN, NO_TURN, QUARTER_TURNS, SYMMETRIES
 from qecnet.evaluation import (
     EXPECTED_RANDOM_RAE,
     IDENTITY,
@@ -21,7 +22,6 @@ from qecnet.evaluation import (
     symmetric_distance,
     symmetry_of,
 )
-from qecnet.evaluation.symmetry import ANY_TURN, HALF_TURN, NO_TURN, QUARTER_TURNS, SYMMETRIES
 
 FINITE = [NO_TURN, HALF_TURN, QUARTER_TURNS, Group("fifths", 5)]
 GROUPS = [*FINITE, ANY_TURN]

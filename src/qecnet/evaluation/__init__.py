@@ -1,5 +1,6 @@
 """How good a model is, measured the same way for each: protocols, metrics, baselines."""
 
+from qecnet.data.symmetry import Group, symmetry_of
 from qecnet.evaluation.metrics import (
     BINS,
     EXPECTED_RANDOM_RAE,
@@ -9,7 +10,7 @@ from qecnet.evaluation.metrics import (
     rotation_groups,
     rotation_row,
 )
-from qecnet.evaluation.symmetry import IDENTITY, Group, symmetric_angles, symmetric_distance, symmetry_of
+from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles, symmetric_distance
 
 __all__ = [
     "BINS",

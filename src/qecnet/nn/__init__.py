@@ -5,8 +5,9 @@ Poses are quaternions, WXYZ, Hamilton, unit; a capsule of activation 0 is masked
 
 from .baselines import Baseline, BaselineConfig
 from .capsules import Capsules, Pooling
+from .features import Ballot, Features, Neighbourhood
 from .kernel import TransformKernel
-from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin
+from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from .module import QECModule
 from .network import CONFIGS, Level, Prediction, QECConfig, QECNet, count_parameters
 from .routing import Routed, route
@@ -15,10 +16,13 @@ from .weights import Network, load_network, make_network, save_network
 
 __all__ = [
     "CONFIGS",
+    "Ballot",
     "Baseline",
     "BaselineConfig",
     "Capsules",
+    "Features",
     "Level",
+    "Neighbourhood",
     "Network",
     "Pooling",
     "Prediction",
@@ -38,4 +42,5 @@ __all__ = [
     "save_network",
     "spread_loss",
     "spread_margin",
+    "upright_distance",
 ]

@@ -15,11 +15,13 @@ class Capsules:
     - positions: (*batch, 3)
     - poses: (*batch, channels, 4), quaternions WXYZ, unit
     - activations: (*batch, channels), at least 0; a capsule of activation 0 is masked: it changes no result
+    - features: (*batch, F), what a point's capsules carry that no rotation changes; None in the paper's network
     """
 
     positions: Tensor
     poses: Tensor
     activations: Tensor
+    features: Tensor | None = None
 
     def __post_init__(self) -> None:
         batch, channels = self.positions.shape[:-1], self.poses.shape[-2:-1]
@@ -33,6 +35,10 @@ class Capsules:
             raise ValueError(
                 f"activations has shape {tuple(self.activations.shape)}; "
                 f"for these poses it must be {(*batch, *channels)}"
+            )
+        if self.features is not None and self.features.shape[:-1] != batch:
+            raise ValueError(
+                f"features has shape {tuple(self.features.shape)}; for these positions it must be {(*batch, 'F')}"
             )
 
     @staticmethod

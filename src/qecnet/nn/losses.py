@@ -24,10 +24,29 @@ def rotation_loss(poses: Tensor, targets: Tensor) -> Tensor:
     return angular_distance(poses, targets).mean()
 
 
-def cross_entropy(activations: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy of the softmax over what the activations are the sigmoids of. (B, C), (B) → ()."""
+def upright_distance(poses: Tensor, turns: Tensor) -> Tensor:
+    """How far poses are from upright, in radians, up to turns about z that make no difference. (..., 4), (...) → (...).
+
+    `turns` evenly spaced turns about z count as one, the identity among them: 1 for no symmetry, 0 for any turn.
+    """
+    with torch.no_grad():
+        twist = 2 * torch.atan2(poses[..., 3], poses[..., 0])  # the turn about z that comes nearest
+        step = 2 * torch.pi / turns.clamp_min(1)
+        half = torch.where(turns == 0, twist, (twist / step).round() * step) / 2
+        nothing = torch.zeros_like(half)
+        upright = torch.stack((half.cos(), nothing, nothing, half.sin()), -1)
+    return angular_distance(poses, upright)
+
+
+def cross_entropy(activations: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Cross-entropy of the activations, each cloud's divided by their sum. (B, C), (B) → ().
+
+    `smoothing` is the share of the label that is spread over all classes.
+    """
     _check(activations, labels)
-    return torch.nn.functional.cross_entropy(torch.logit(activations, eps=1e-6), labels)
+    logarithms = activations.clamp_min(torch.finfo(activations.dtype).tiny).log()
+    # The softmax of logarithms divides by the sum; for probabilities it changes nothing.
+    return torch.nn.functional.cross_entropy(logarithms, labels, label_smoothing=smoothing)
 
 
 def _check(activations: Tensor, labels: Tensor) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..files import read_tensors, write_tensors
 from .baselines import BASELINES, Baseline, BaselineConfig
+from .features import Features, Neighbourhood
 from .network import Level, QECConfig, QECNet
 
 Network = QECNet | Baseline
@@ -31,10 +32,20 @@ def load_network(path: Path) -> tuple[Network, list[str], dict[str, Any]]:
         if "kind" in given:
             config: QECConfig | BaselineConfig = BaselineConfig(**given)
         else:
-            config = QECConfig(**given | {"levels": tuple(Level(**level) for level in given["levels"])})
+            config = _qec_config(given)
         network = make_network(config)
         network.load_state_dict(tensors)
         classes = list(about["classes"])
     except (KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"{path}: holds weights that this version of qecnet cannot read ({error})") from error
     return network.eval(), classes, about
+
+
+def _qec_config(given: Mapping[str, Any]) -> QECConfig:
+    """What `asdict` made of one, after it was JSON."""
+    features = given.get("features")
+    if features is not None:
+        neighbourhoods = tuple(Neighbourhood(**size) for size in features["neighbourhoods"])
+        features = Features(**features | {"neighbourhoods": neighbourhoods, "whole": tuple(features["whole"])})
+    levels = tuple(Level(**level) for level in given["levels"])
+    return QECConfig(**{**given, "levels": levels, "features": features})

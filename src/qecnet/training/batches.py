@@ -20,7 +20,7 @@ from qecnet.algebra import multiply, random_quaternion, rotate
 from qecnet.data import FrameCache
 from qecnet.data.dataset import derived_seed
 from qecnet.geometry import Patches, Prepared
-from qecnet.nn import Capsules, Pooling
+from qecnet.nn import Capsules, Pooling, QECConfig
 from qecnet.training.pooling import pool
 from qecnet.training.settings import Settings
 
@@ -62,8 +62,8 @@ class Batch:
 class TrainingBatches:
     """The batches of each epoch, of some shapes of a cache: (B,) `shapes`, indices into it.
 
-    Each epoch has its own order and pooling graphs, and takes the next subsampling of each shape. What is left over
-    after the last full batch waits for another epoch's order.
+    Each epoch has its own order and takes the next subsampling of each shape; it also has its own pooling graphs, for
+    networks that read them. What is left over after the last full batch waits for another epoch's order.
     """
 
     def __init__(self, cache: FrameCache, shapes: Tensor, settings: Settings) -> None:
@@ -73,6 +73,8 @@ class TrainingBatches:
             )
         self.cache, self.shapes, self.settings = cache, shapes, settings
         self.steps = len(shapes) // settings.batch_size
+        network = settings.network(len(cache.classes))
+        self.pooled = isinstance(network, QECConfig) and bool(network.levels)
 
     def after(self, epoch: int, step: int, piece: slice) -> Iterator[Batch]:
         """All batches of a run from this place on; of each, the `piece` of its shapes that one process works on."""
@@ -93,6 +95,10 @@ class TrainingBatches:
         lots = [torch.rand(len(chosen), self.settings.frames, generator=generator)[piece] for _ in views]
         shapes = chosen[piece]
         prepared = self.cache.prepared(shapes.repeat(len(views)), torch.cat([view[piece] for view in views]))
+        if not self.pooled:
+            return _assembled(
+                prepared, Patches(prepared.centres, prepared.neighbours, prepared.mask), self.cache.labels[shapes]
+            )
         starts = (torch.cat(lots) + prepared.valid).argmax(-1)
         graph = pool(prepared.points, prepared.valid, starts, self.settings.patches, self.settings.neighbours)
         return _assembled(prepared, graph, self.cache.labels[shapes])
@@ -107,12 +113,15 @@ def validation_batches(cache: FrameCache, shapes: Tensor, size: int, *, turned: 
     for first in range(0, len(shapes), size):
         chosen = shapes[first : first + size]
         prepared = cache.prepared(chosen, torch.zeros_like(chosen))
-        graph = Patches(prepared.centres, prepared.neighbours, prepared.mask)
-        batch = _assembled(prepared, graph, cache.labels[chosen])
+        batch = _assembled(prepared, _cached_graph(prepared), cache.labels[chosen])
         if turned:
             q = torch.stack([random_quaternion((), derived_seed(_ROTATION, index)) for index in chosen.tolist()])
             batch = batch.rotated(q)
         yield batch
+
+
+def _cached_graph(prepared: Prepared) -> Patches:
+    return Patches(prepared.centres, prepared.neighbours, prepared.mask)
 
 
 def _assembled(prepared: Prepared, graph: Patches, labels: Tensor) -> Batch:

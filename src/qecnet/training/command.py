@@ -32,7 +32,7 @@ def train(
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Where the dataset is: a folder or a zip.")] = None,
     config: Annotated[
-        str | None, typer.Option(help="paper, release, or a baseline: pointnet, pointnet2, dgcnn, ppf.")
+        str | None, typer.Option(help="paper, release, features, or a baseline: pointnet, pointnet2, dgcnn, ppf.")
     ] = None,
     settings: Annotated[Path | None, typer.Option(help="A TOML or JSON file of settings; options win.")] = None,
     epochs: Annotated[int | None, typer.Option(help="How many.")] = None,

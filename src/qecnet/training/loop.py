@@ -8,7 +8,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from qecnet.data import FrameCache
+from qecnet.data.symmetry import known_turns
 from qecnet.training.batches import TrainingBatches, checksum, prefetched
 from qecnet.training.checkpoint import State, load, save
 from qecnet.training.distributed import Processes
@@ -59,6 +62,7 @@ def train(
         folder.write_settings(settings)
         folder.write_log(state.rows)
     module = processes.wrap(state.network)
+    turns = torch.tensor([known_turns(name) for name in cache.classes], device=processes.device)
     saved = time.monotonic()
     ahead = prefetched(batches.after(state.epoch, state.step, processes.piece(settings.batch_size)))
     with stop_signals() as stop, closing(ahead):
@@ -68,7 +72,7 @@ def train(
                 batch = next(ahead).to(processes.device)
                 waited = time.perf_counter() - begun
                 progress = (state.epoch + state.step / batches.steps) / settings.epochs
-                found = train_step(module, state, batch, settings, progress, processes)
+                found = train_step(module, state, batch, turns, settings, progress, processes)
                 # Processes agree on when to stop: a signal may reach one of them a step later than another.
                 *sums, stopping = processes.total(*found.values(), float(stop.is_set()))
                 _add(state, dict(zip(found, sums, strict=True)))

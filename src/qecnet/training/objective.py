@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from qecnet.nn import Prediction, cross_entropy, rotation_loss, spread_loss, spread_margin
+from qecnet.nn import Prediction, cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from qecnet.training.settings import Settings
 
 
@@ -20,19 +20,44 @@ class Losses(NamedTuple):
     pose: Tensor
 
 
-def losses(prediction: Prediction, labels: Tensor, settings: Settings, progress: float) -> Losses:
-    """Of a batch whose clouds are the labelled shapes (L), or these twice: pairs, for the siamese loss."""
+def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Settings, progress: float) -> Losses:
+    """Of a batch whose clouds are the labelled shapes (L), or these twice: pairs, for the siamese loss.
+
+    `turns` (classes): how many turns about z leave a class looking the same, see `upright_distance`.
+    """
     pairs = len(prediction.activations) // len(labels)
     every = labels.repeat(pairs)
-    if settings.loss == "spread":
-        classification = spread_loss(prediction.activations, every, spread_margin(progress, *settings.margin))
-    else:
-        classification = cross_entropy(prediction.activations, every)
-    if settings.siamese == 0:
-        return Losses(classification, classification, torch.zeros_like(classification))
+    classification = _classification(prediction.activations, every, settings, progress)
+    for ballot in prediction.ballots[:-1]:
+        earlier = _classification(ballot.scores.softmax(-1), every, settings, progress)
+        classification = classification + earlier / 2
+    total, pose = classification, torch.zeros_like(classification)
     # In training the poses are those of the true class's capsule, however it is activated.
-    pose = rotation_loss(*prediction.pose_of(every).chunk(2)) / math.pi
-    return Losses(classification + settings.siamese * pose, classification, pose)
+    if settings.siamese > 0:
+        between = rotation_loss(*prediction.pose_of(every).chunk(2)) / math.pi
+        total, pose = total + settings.siamese * between, pose + between
+    if settings.aligned > 0:
+        upright = _from_upright(prediction, every, turns[every])
+        total, pose = total + settings.aligned * upright, pose + upright
+    return Losses(total, classification, pose)
+
+
+def _classification(activations: Tensor, labels: Tensor, settings: Settings, progress: float) -> Tensor:
+    if settings.loss == "spread":
+        return spread_loss(activations, labels, spread_margin(progress, *settings.margin))
+    return cross_entropy(activations, labels, settings.smoothing)
+
+
+def _from_upright(prediction: Prediction, labels: Tensor, turns: Tensor) -> Tensor:
+    """How far from upright, δ/π, poses are, and the votes for them by how much each counts: the sum over the looks."""
+    distance = upright_distance(prediction.pose_of(labels), turns)
+    each = torch.arange(len(labels), device=labels.device)
+    for ballot in prediction.ballots:
+        votes, trust = ballot.votes[each, labels], ballot.trust[each, labels]
+        distance = distance + (trust * upright_distance(votes, turns[:, None].expand_as(trust))).sum(-1)
+    for ballot in prediction.ballots[:-1]:
+        distance = distance + upright_distance(ballot.poses[each, labels], turns)
+    return distance.mean() / math.pi
 
 
 def learning_rate(settings: Settings, progress: float) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
@@ -33,11 +33,17 @@ class Settings:
         config: the configuration that the settings from `frames` to `canonicalize` start from; or a baseline of
             `qecnet.nn.baselines`, which reads as many `frames` and has no use for the others of these.
         method, points, keep, subsamplings: of the frames, see `PrepareConfig` and `frame_cache`.
-        frames, patches, neighbours, capsules: the sizes of the network, see `QECConfig` for these and what follows.
+        frames, patches, neighbours, capsules: the sizes of the network, see `QECConfig` for these and what follows. The
+            configuration "features" has sizes of its own.
+        looks: of that one, see `Features`.
         batch_size: of all processes together.
         schedule: of the learning rate; "constant" as in the paper.
         margin: of the spread loss at the beginning and at the end, growing linearly.
+        smoothing: the share of a label that cross-entropy spreads over all classes.
+        aligned: the weight of the pose loss δ/π to the upright pose, in which the shapes of the train split stand, up
+            to the class's declared symmetry (`qecnet.data.symmetry`).
         siamese: the weight of the pose loss δ/π between two subsamplings of a shape; 0 for none.
+        weight_decay: how fast weights shrink by themselves, in units of the learning rate.
         clip: the largest norm of the gradient; 0 for no limit.
         ema: the decay of a moving average of the weights, which is then what is validated and kept; 0 for none.
         validation: the share of the train split that is held out; 0 to train on all of it.
@@ -62,13 +68,17 @@ class Settings:
     gradients: Gradients = "last"
     nonlinearity: Nonlinearity = "none"
     canonicalize: bool = True
+    looks: int = 2
     epochs: int = 100
     batch_size: int = 8
     learning_rate: float = 1e-3
     schedule: Literal["constant", "onecycle"] = "constant"
     loss: Literal["spread", "cross_entropy"] = "spread"
     margin: tuple[float, float] = (0.1, 0.1)
+    smoothing: float = 0.0
+    aligned: float = 0.0
     siamese: float = 0.0
+    weight_decay: float = 0.0
     clip: float = 0.0
     ema: float = 0.0
     validation: float = 0.1
@@ -78,18 +88,19 @@ class Settings:
     def __post_init__(self) -> None:
         for name in ("per_class", "points", "subsamplings", "epochs", "batch_size", "validate_every"):
             self._check(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("iterations", "siamese", "clip", "seed"):
+        for name in ("iterations", "aligned", "siamese", "weight_decay", "clip", "seed"):
             self._check(name, getattr(self, name) >= 0, "at least 0")
         self._check("learning_rate", self.learning_rate > 0, "above 0")
         self._check("seed", self.seed < 2**63, "below 2 to the power of 63")
         self._check("margin", min(self.margin) >= 0, "at least 0")
         self._check("keep", 0 < self.keep <= 1, "above 0 and at most 1")
-        for name in ("ema", "validation"):
+        for name in ("smoothing", "ema", "validation"):
             self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
-        if self.siamese > 0 and self.config in BASELINES:
-            raise ValueError(
-                f"siamese is {self.siamese}; the baseline {self.config} has no poses to compare, set it to 0"
-            )
+        for name in ("siamese", "aligned"):
+            if getattr(self, name) > 0 and self.config in BASELINES:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)}; the baseline {self.config} has no poses to compare, set it to 0"
+                )
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
         self.network(classes=1)
@@ -107,6 +118,9 @@ class Settings:
             name: getattr(self, name)
             for name in ("iterations", "weighting", "exponent", "gradients", "nonlinearity", "canonicalize")
         }
+        if (features := CONFIGS[self.config].features) is not None:
+            features = replace(features, looks=self.looks)
+            return QECConfig(classes, self.frames, (), **shared, features=features)
         return QECConfig(classes, self.frames, (Level(self.patches, self.neighbours, self.capsules),), **shared)
 
     def prepare(self) -> PrepareConfig:
@@ -182,7 +196,24 @@ def _preset(name: str) -> dict[str, Any]:
     if name in BASELINES:
         return {"loss": "cross_entropy", "schedule": "onecycle", "batch_size": 32, "epochs": 30, "method": "centred"}
     config = CONFIGS[name]
-    (level,) = config.levels
-    sizes = {"frames": config.points, **asdict(level), "batch_size": {"paper": 8, "release": 16}[name]}
     known = {field.name for field in fields(Settings)}
-    return sizes | {k: v for k, v in vars(config).items() if k in known and k != "points"}
+    same = {k: v for k, v in vars(config).items() if k in known and k != "points"}
+    if config.features is not None:
+        return same | _FEATURES
+    (level,) = config.levels
+    return {"frames": config.points, **asdict(level), "batch_size": {"paper": 8, "release": 16}[name]} | same
+
+
+_FEATURES: dict[str, Any] = {
+    "method": "centred",
+    "epochs": 40,
+    "batch_size": 32,
+    "learning_rate": 4e-3,
+    "schedule": "onecycle",
+    "loss": "cross_entropy",
+    "smoothing": 0.15,
+    "aligned": 1.0,
+    "weight_decay": 0.02,
+    "clip": 5.0,
+}
+"""How networks with features are trained."""

@@ -1,4 +1,4 @@
-"""One step of training: forward, losses, gradients, Adam."""
+"""One step of training: forward, losses, gradients, AdamW."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import math
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from qecnet.data.dataset import derived_seed
 from qecnet.nn import make_network
@@ -21,21 +21,28 @@ _DROPOUT = 4
 
 
 def new_state(settings: Settings, classes: int, device: torch.device) -> State:
-    """A network with first weights drawn from the seed, and Adam."""
+    """A network with first weights drawn from the seed, and AdamW."""
     # PyTorch's layers draw from the global generator; whoever uses it elsewhere finds it as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         network = make_network(settings.network(classes)).to(device)
     average = copy.deepcopy(network).requires_grad_(False) if settings.ema > 0 else None
-    return State(network, torch.optim.Adam(network.parameters(), settings.learning_rate), average)
+    optimizer = torch.optim.AdamW(network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
+    return State(network, optimizer, average)
 
 
 def train_step(
-    module: nn.Module, state: State, batch: Batch, settings: Settings, progress: float, processes: Processes
+    module: nn.Module,
+    state: State,
+    batch: Batch,
+    turns: Tensor,
+    settings: Settings,
+    progress: float,
+    processes: Processes,
 ) -> dict[str, float]:
     """One step, `progress` (0 to 1) into the run. → sums over this process's shapes, which add up over processes.
 
-    `module` is the state's network, as `Processes.wrap` gives it.
+    `module` is the state's network, as `Processes.wrap` gives it; `turns` as in `losses`.
     """
     for group in state.optimizer.param_groups:
         group["lr"] = learning_rate(settings, progress)
@@ -43,7 +50,7 @@ def train_step(
     with torch.random.fork_rng(devices=[]):  # dropout draws from the global generator: the same after a resume
         torch.manual_seed(derived_seed(settings.seed, _DROPOUT, state.epoch, state.step, processes.rank))
         prediction = module(*batch.inputs())
-    found = losses(prediction, batch.labels, settings, progress)
+    found = losses(prediction, batch.labels, turns, settings, progress)
     shapes = len(batch.labels)
     # Gradients are averaged over processes, some of which may have one shape more than others.
     loss = found.total * (shapes * processes.count / settings.batch_size)

@@ -41,12 +41,11 @@ class Baseline(nn.Module, ABC):
     def forward(self, capsules: Capsules, poolings: Sequence[Pooling]) -> Prediction:
         """As `QECNet`, which also says what `poolings` are; baselines group points by themselves.
 
-        An activation is p / (1 + p) for the probability p of a class: the sigmoid of log p, from which
-        `cross_entropy` finds that of the scores, and which no score is large enough to make 1.
+        An activation is the probability of a class.
         """
         if self.training and len(capsules.positions) < 2:
             raise ValueError("there is 1 cloud; a baseline normalises over its batch, and trains on at least 2")
-        activations = torch.sigmoid(torch.log_softmax(self.scores(*_present_first(capsules)), -1))
+        activations = self.scores(*_present_first(capsules)).softmax(-1)
         identity = torch.eye(4, dtype=activations.dtype, device=activations.device)[0]
         return Prediction(activations, identity.expand(*activations.shape, 4))
 

@@ -1,0 +1,68 @@
+"""Features of capsules: what a capsule makes of its neighbours, each of them seen from its own frame.
+
+What a frame sees turns with it, so that no rotation of the cloud changes a feature.
+"""
+
+import torch
+from torch import Tensor, nn
+
+from ..algebra import to_matrix
+from .capsules import Capsules
+
+SEEN = 14
+"""How many numbers a capsule sees of another one's place and pose."""
+
+
+def seen_from(centres: Capsules, others: Capsules, neighbours: Tensor, reach: float) -> Tensor:
+    """What each centre sees of its neighbours, in its own frame; each point has one pose.
+
+    neighbours (clouds, M, K): indices of `others`; distances are in units of `reach`. → (clouds, M, K, 14): the
+    neighbour's position, its distance, its frame's axes, and the cosine between its z axis and the way to it.
+    """
+    frames, theirs = to_matrix(centres.poses[..., 0, :]), to_matrix(others.poses[..., 0, :])
+    offsets = gathered(others.positions, neighbours) - centres.positions[..., None, :]
+    positions = offsets @ frames
+    distances = positions.norm(dim=-1, keepdim=True)
+    axes = frames.mT[..., None, :, :] @ gathered(theirs.flatten(-2), neighbours).view(*neighbours.shape, 3, 3)
+    cosines = (axes[..., 2] * positions).sum(-1, keepdim=True) / distances.clamp_min(1e-9)
+    return torch.cat((positions / reach, distances / reach, axes.flatten(-2), cosines), -1)
+
+
+def gathered(x: Tensor, neighbours: Tensor) -> Tensor:
+    """(clouds, N, F), (clouds, M, K) → (clouds, M, K, F)."""
+    first = x.shape[1] * torch.arange(len(x), device=x.device)
+    return x.flatten(0, 1).index_select(0, (neighbours + first[:, None, None]).flatten()).view(*neighbours.shape, -1)
+
+
+@torch.no_grad()
+def nearest(centres: Tensor, points: Tensor, count: int) -> Tensor:
+    """The indices of the `count` nearest points of each centre: (clouds, M, 3), (clouds, N, 3) → (clouds, M, K)."""
+    # A product of matrices would be faster, but loses what close points differ by.
+    distances = torch.cdist(centres, points, compute_mode="donot_use_mm_for_euclid_dist")
+    return distances.topk(count, largest=False).indices
+
+
+class Reading(nn.Module):
+    """From the capsules around each centre to a feature at the centre: two layers a neighbour, and a maximum.
+
+    The normalisation follows the maximum, which leaves it a hundredth of the numbers to work on.
+    """
+
+    def __init__(self, given: int, hidden: int, features: int, reach: float) -> None:
+        super().__init__()
+        self.reach = reach
+        self.seen = nn.Linear(SEEN, hidden)
+        self.carried = nn.Linear(given, hidden, bias=False)
+        self.mixed = nn.Linear(hidden, features, bias=False)
+        self.normalised = nn.BatchNorm1d(features)
+
+    def forward(self, centres: Capsules, others: Capsules, neighbours: Tensor) -> Capsules:
+        """The centres, (clouds, M), each with a feature (F), of the `others` (clouds, N) that `neighbours` names."""
+        if others.features is None:
+            raise ValueError("these capsules carry no features to read")
+        with torch.no_grad():
+            seen = seen_from(centres, others, neighbours, self.reach)
+        hidden = self.seen(seen) + gathered(self.carried(others.features), neighbours)
+        found = self.mixed(hidden.relu_()).amax(-2)
+        features = self.normalised(found.flatten(0, 1)).view_as(found).relu()
+        return Capsules(centres.positions, centres.poses, centres.activations, features)
