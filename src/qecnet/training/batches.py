@@ -92,15 +92,14 @@ class TrainingBatches:
         count, views = self.cache.subsamplings, [subsampling]
         if self.settings.siamese > 0:
             views.append((subsampling + torch.randint(1, count, chosen.shape, generator=generator)) % count)
-        lots = [torch.rand(len(chosen), self.settings.frames, generator=generator)[piece] for _ in views]
+        lots = torch.cat([torch.rand(len(chosen), self.settings.frames, generator=generator)[piece] for _ in views])
         shapes = chosen[piece]
         prepared = self.cache.prepared(shapes.repeat(len(views)), torch.cat([view[piece] for view in views]))
-        if not self.pooled:
-            return _assembled(
-                prepared, Patches(prepared.centres, prepared.neighbours, prepared.mask), self.cache.labels[shapes]
-            )
-        starts = (torch.cat(lots) + prepared.valid).argmax(-1)
-        graph = pool(prepared.points, prepared.valid, starts, self.settings.patches, self.settings.neighbours)
+        prepared = replace(prepared, valid=prepared.valid & (lots >= self.settings.dropped))
+        graph = _cached_graph(prepared)
+        if self.pooled:
+            starts = (lots + prepared.valid).argmax(-1)
+            graph = pool(prepared.points, prepared.valid, starts, self.settings.patches, self.settings.neighbours)
         return _assembled(prepared, graph, self.cache.labels[shapes])
 
 
@@ -118,6 +117,10 @@ def validation_batches(cache: FrameCache, shapes: Tensor, size: int, *, turned: 
             q = torch.stack([random_quaternion((), derived_seed(_ROTATION, index)) for index in chosen.tolist()])
             batch = batch.rotated(q)
         yield batch
+
+
+def _cached_graph(prepared: Prepared) -> Patches:
+    return Patches(prepared.centres, prepared.neighbours, prepared.mask)
 
 
 def _cached_graph(prepared: Prepared) -> Patches:

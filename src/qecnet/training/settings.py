@@ -37,6 +37,7 @@ class Settings:
             configuration "features" has sizes of its own.
         looks: of that one, see `Features`.
         batch_size: of all processes together.
+        dropped: the share of frames that training leaves out of a cloud, others each time.
         schedule: of the learning rate; "constant" as in the paper.
         margin: of the spread loss at the beginning and at the end, growing linearly.
         smoothing: the share of a label that cross-entropy spreads over all classes.
@@ -71,6 +72,7 @@ class Settings:
     looks: int = 2
     epochs: int = 100
     batch_size: int = 8
+    dropped: float = 0.0
     learning_rate: float = 1e-3
     schedule: Literal["constant", "onecycle"] = "constant"
     loss: Literal["spread", "cross_entropy"] = "spread"
@@ -94,7 +96,7 @@ class Settings:
         self._check("seed", self.seed < 2**63, "below 2 to the power of 63")
         self._check("margin", min(self.margin) >= 0, "at least 0")
         self._check("keep", 0 < self.keep <= 1, "above 0 and at most 1")
-        for name in ("smoothing", "ema", "validation"):
+        for name in ("dropped", "smoothing", "ema", "validation"):
             self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
         for name in ("siamese", "aligned"):
             if getattr(self, name) > 0 and self.config in BASELINES:
