@@ -123,10 +123,6 @@ def _cached_graph(prepared: Prepared) -> Patches:
     return Patches(prepared.centres, prepared.neighbours, prepared.mask)
 
 
-def _cached_graph(prepared: Prepared) -> Patches:
-    return Patches(prepared.centres, prepared.neighbours, prepared.mask)
-
-
 def _assembled(prepared: Prepared, graph: Patches, labels: Tensor) -> Batch:
     return Batch(prepared.points, prepared.poses, prepared.valid, *graph, labels)
 
