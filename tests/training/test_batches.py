@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 import torch
 
-from qecnet.algebra import conjugate, multiply, rotate
+from qecnet.algebra import multiply, rotate
 from qecnet.geometry import farthest_points, patches
 from qecnet.training.batches import Batch, TrainingBatches, prefetched, validation_batches
 from qecnet.training.pooling import pool
@@ -96,11 +96,11 @@ def test_a_batch_larger_than_what_there_is_is_refused(batches):
 
 def test_validation_turns_frames_with_their_points(cache):
     shapes = torch.arange(0, 50, 5)
-    straight, turned = (next(validation_batches(cache, shapes, 16, turned=t)) for t in (False, True))
-    q = multiply(turned.poses, conjugate(straight.poses))[:, :1]
-    torch.testing.assert_close(rotate(q, straight.points), turned.points, atol=1e-5, rtol=0)
-    assert len({tuple(r) for r in q[:, 0].tolist()}) == len(shapes)
-    smaller = next(validation_batches(cache, shapes[3:4], 16, turned=True))
+    (straight, _), (turned, q) = (next(validation_batches(cache, shapes, 16, turned=t)) for t in (False, True))
+    torch.testing.assert_close(multiply(q[:, None], straight.poses), turned.poses, atol=1e-5, rtol=0)
+    torch.testing.assert_close(rotate(q[:, None], straight.points), turned.points, atol=1e-5, rtol=0)
+    assert len({tuple(r) for r in q.tolist()}) == len(shapes)
+    smaller, _ = next(validation_batches(cache, shapes[3:4], 16, turned=True))
     assert torch.equal(smaller.points[0], turned.points[3])
 
 

@@ -8,7 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.data.shapes import shapes
+from qecnet.data import named_dataset
 from qecnet.files import read_tensors
 from qecnet.nn import QECNet
 from qecnet.training import command
@@ -18,6 +18,7 @@ from qecnet.training.step import new_state, train_step
 from qecnet.training.validate import validate
 
 ALONE = Processes(0, 1, torch.device("cpu"))
+TURNS = torch.ones(10, dtype=torch.long)
 
 
 @pytest.fixture
@@ -93,11 +94,11 @@ def test_the_test_split_is_never_read(run, monkeypatch):
             pytest.fail("the test split was read")
 
     def guarded(*arguments):
-        made = shapes(*arguments)
+        made = named_dataset(*arguments)
         test = tuple(replace(item, source=Forbidden()) for item in made.items("test"))
         return replace(made, splits={"train": made.items("train"), "test": test})
 
-    monkeypatch.setattr(command, "shapes", guarded)
+    monkeypatch.setattr(command, "named_dataset", guarded)
     run("run")
 
 
@@ -115,7 +116,9 @@ def test_training_learns(cache, tiny):
     settings = tiny(batch_size=10, epochs=80, learning_rate=0.03, capsules=16, loss="cross_entropy")
     batches = TrainingBatches(cache, torch.arange(0, 50, 5), settings)
     state = new_state(settings, 10, ALONE.device)
-    found = [train_step(state.network, state, batch, settings, 0, ALONE) for batch in batches.after(0, 0, slice(None))]
+    found = [
+        train_step(state.network, state, batch, TURNS, settings, 0, ALONE) for batch in batches.after(0, 0, slice(None))
+    ]
     assert found[-1]["total"] < 0.7 * found[0]["total"]
     assert found[-1]["correct"] >= 5 > found[0]["correct"]
 
@@ -127,7 +130,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run(cache, tiny):
     before = {name: tensor.clone() for name, tensor in state.network.state_dict().items()}
     batch.points[0, :] = torch.nan
     with pytest.raises(ValueError, match="gradient is not finite in epoch 1, step 1; learning_rate is"):
-        train_step(state.network, state, batch, settings, 0, ALONE)
+        train_step(state.network, state, batch, TURNS, settings, 0, ALONE)
     assert all(torch.equal(before[name], tensor) for name, tensor in state.network.state_dict().items())
 
 
@@ -135,7 +138,7 @@ def test_the_limit_on_the_gradient_holds(cache, tiny):
     settings = tiny(clip=1e-3)
     state = new_state(settings, 10, ALONE.device)
     batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
-    train_step(state.network, state, batch, settings, 0, ALONE)
+    train_step(state.network, state, batch, TURNS, settings, 0, ALONE)
     norm = torch.stack([p.grad.norm() for p in state.network.parameters()]).norm()
     assert norm <= 1.001e-3
 
@@ -145,7 +148,7 @@ def test_the_average_moves_a_share_of_the_way_and_takes_the_networks_buffers(cac
     state = new_state(settings, 10, ALONE.device)
     before = [parameter.clone() for parameter in state.network.parameters()]
     batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
-    train_step(state.network, state, batch, settings, 0, ALONE)
+    train_step(state.network, state, batch, TURNS, settings, 0, ALONE)
     for kept, old, new in zip(state.average.parameters(), before, state.network.parameters(), strict=True):
         assert not torch.equal(old, new)
         torch.testing.assert_close(kept, 0.75 * old + 0.25 * new)
@@ -157,7 +160,7 @@ def test_the_average_moves_a_share_of_the_way_and_takes_the_networks_buffers(cac
 def test_validation_draws_nothing_and_leaves_the_network_as_it_was(cache, tiny):
     network = new_state(tiny(config="pointnet", method="flare"), 10, ALONE.device).network
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    found = [validate(network, cache, torch.arange(50), ALONE) for _ in range(2)]
+    found = [validate(network, cache, torch.arange(50), torch.ones(len(cache.classes)), ALONE) for _ in range(2)]
     assert found[0] == found[1]
     assert network.training
     assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())

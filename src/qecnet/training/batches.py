@@ -103,8 +103,9 @@ class TrainingBatches:
         return _assembled(prepared, graph, self.cache.labels[shapes])
 
 
-def validation_batches(cache: FrameCache, shapes: Tensor, size: int, *, turned: bool) -> Iterator[Batch]:
-    """Each shape once, its first subsampling, with the cached graph; as it is (NR), or turned at random (AR).
+def validation_batches(cache: FrameCache, shapes: Tensor, size: int, *, turned: bool) -> Iterator[tuple[Batch, Tensor]]:
+    """Each shape once, its first subsampling, with the cached graph; as it is (NR), or turned at random (AR). With each
+    batch come the rotations (B, 4), WXYZ.
 
     A shape's rotation follows from its place in the cache, so that it is the same in each epoch and in each run. Frames
     are turned with the points: the protocol "paper". (The strict one estimates them after the rotation.)
@@ -115,8 +116,9 @@ def validation_batches(cache: FrameCache, shapes: Tensor, size: int, *, turned: 
         batch = _assembled(prepared, _cached_graph(prepared), cache.labels[chosen])
         if turned:
             q = torch.stack([random_quaternion((), derived_seed(_ROTATION, index)) for index in chosen.tolist()])
-            batch = batch.rotated(q)
-        yield batch
+            yield batch.rotated(q), q
+        else:
+            yield batch, torch.eye(4)[0].expand(len(chosen), 4)
 
 
 def _cached_graph(prepared: Prepared) -> Patches:

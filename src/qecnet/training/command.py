@@ -101,7 +101,7 @@ def _finish(
 ) -> None:
     """The last epoch's figures and the curves."""
     last = state.rows[-1]
-    figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "protocol")
+    figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "validation_pose", "protocol")
     about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}
     seconds = sum(row["seconds"] for row in state.rows)
     folder.write_weights(state.result, frames.classes, settings)

@@ -23,6 +23,8 @@ def line(row: Mapping[str, Any], epochs: int) -> str:
         for name in ("validation_nr", "validation_ar")
         if row.get(name) is not None
     ]
+    if row.get("validation_pose") is not None:
+        held.append(f"pose {row['validation_pose']:.3f}")
     return (
         f"epoch {row['epoch']}/{epochs}  loss {row['loss']:.4f}  train {row['train_accuracy']:.1%}"
         + (f"  validation {' '.join(held)}" if held else "")

@@ -86,7 +86,7 @@ def train(
                     raise StoppedError(f"stopped in epoch {state.epoch + 1}, step {state.step} of {batches.steps}")
             row = _row(state, settings)
             if (state.epoch + 1) % settings.validate_every == 0 or state.epoch + 1 == settings.epochs:
-                row |= validate(state.result, cache, held, processes)
+                row |= validate(state.result, cache, held, turns, processes)
             state.rows.append(row)
             state.epoch, state.step, state.totals = state.epoch + 1, 0, {}
             if processes.is_first:

@@ -1,12 +1,15 @@
-"""How often a network is right on shapes that it was not trained on, as they stand (NR) and turned (AR)."""
+"""How good a network is on shapes that it was not trained on, as they stand (NR) and turned (AR)."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
 
+from qecnet.algebra import conjugate, multiply
 from qecnet.data import FrameCache, stratified
-from qecnet.nn import Network
+from qecnet.nn import Baseline, Network, upright_distance
 from qecnet.training.batches import prefetched, validation_batches
 from qecnet.training.distributed import Processes
 
@@ -21,20 +24,30 @@ def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
     return torch.tensor(kept), torch.tensor(held)
 
 
-def validate(network: Network, cache: FrameCache, shapes: Tensor, processes: Processes) -> dict[str, float | None]:
-    """Accuracies 0..1 under NR and AR, the protocol "paper"; None where nothing was held out."""
-    found: dict[str, float | None] = {"validation_nr": None, "validation_ar": None}
+def validate(
+    network: Network, cache: FrameCache, shapes: Tensor, turns: Tensor, processes: Processes
+) -> dict[str, float | None]:
+    """Accuracies 0..1 under NR and AR, and under AR the true class's error of pose, δ/π, up to symmetry; all under the
+    protocol "paper". None where nothing was held out, and for the pose of a network that has none.
+
+    `turns` (classes) as in `upright_distance`.
+    """
+    names = ("validation_nr", "validation_ar", "validation_pose")
     if not len(shapes):
-        return found
+        return dict.fromkeys(names)
     mine = shapes[processes.piece(len(shapes))]
     network.eval()
-    for name, turned in (("validation_nr", False), ("validation_ar", True)):
-        correct = 0
+    sums: list[float] = []
+    for turned in (False, True):
+        correct, pose = 0, 0.0
         with torch.inference_mode():
-            for batch in prefetched(validation_batches(cache, mine, _BATCH, turned=turned)):
+            for batch, turn in prefetched(validation_batches(cache, mine, _BATCH, turned=turned)):
                 on_device = batch.to(processes.device)
-                correct += int((network(*on_device.inputs()).label == on_device.labels).sum())
-        (right,) = processes.total(correct)
-        found[name] = right / len(shapes)
+                said, labels = network(*on_device.inputs()), on_device.labels
+                correct += int((said.label == labels).sum())
+                error = multiply(conjugate(turn.to(processes.device)), said.pose_of(labels))
+                pose += float(upright_distance(error, turns[labels]).sum()) / math.pi
+        sums += processes.total(correct, pose)
     network.train()
-    return found
+    found = [total / len(shapes) for total in sums]
+    return dict(zip(names, (found[0], found[2], None if isinstance(network, Baseline) else found[3]), strict=True))
