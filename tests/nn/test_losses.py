@@ -1,10 +1,12 @@
 """The losses against cases worked out by hand."""
 
+import numpy as np
 import pytest
 import torch
+from scipy.spatial.transform import Rotation
 
-from qecnet.algebra import from_rotvec
-from qecnet.nn import cross_entropy, rotation_loss, spread_loss, spread_margin
+from qecnet.algebra import from_rotvec, random_quaternion
+from qecnet.nn import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 
 
 def test_spread_loss_by_hand(dtype):
@@ -43,14 +45,87 @@ def test_rotation_loss_is_the_mean_angle(dtype):
     torch.testing.assert_close(loss, torch.tensor(0.4, dtype=dtype))
 
 
-def test_cross_entropy_is_that_of_the_logits(dtype):
-    logits = torch.tensor([[2.0, -1.0, 0.5]], dtype=dtype)
-    labels = torch.tensor([2])
-    torch.testing.assert_close(
-        cross_entropy(torch.sigmoid(logits), labels), torch.nn.functional.cross_entropy(logits, labels)
+@pytest.mark.parametrize("smoothing", [0.0, 0.15])
+def test_cross_entropy_of_probabilities_is_that_of_the_scores(smoothing, dtype):
+    scores = torch.tensor([[2.0, -1.0, 0.5], [30.0, 31.0, 25.0]], dtype=dtype, requires_grad=True)
+    labels = torch.tensor([2, 0])
+    found = cross_entropy(scores.softmax(-1), labels, smoothing)
+    expected = torch.nn.functional.cross_entropy(scores, labels, label_smoothing=smoothing)
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(*(torch.autograd.grad(loss, scores)[0] for loss in (found, expected)))
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.15])
+def test_cross_entropy_divides_activations_by_their_sum(smoothing, dtype):
+    activations = torch.rand(4, 5, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    labels = torch.tensor([0, 3, 3, 1])
+    probabilities = activations / activations.sum(-1, keepdim=True)
+    target = torch.nn.functional.one_hot(labels, 5) * (1 - smoothing) + smoothing / 5
+    by_hand = -(target * probabilities.log()).sum(-1).mean()
+    torch.testing.assert_close(cross_entropy(activations, labels, smoothing), by_hand)
+    torch.testing.assert_close(cross_entropy(0.3 * activations, labels, smoothing), by_hand)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.15])
+def test_cross_entropy_is_finite_for_what_is_certain_and_wrong(smoothing, dtype):
+    certain = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=dtype, requires_grad=True)
+    loss = cross_entropy(certain, torch.tensor([2, 0]), smoothing)
+    loss.backward()
+    assert loss.isfinite()
+    assert certain.grad.isfinite().all()
+
+
+def nearest_of_the_group(poses, turns):
+    """SciPy's angle to the nearest of the group's elements; of a thousandth of a turn for all turns."""
+    count = 1000 if turns == 0 else turns
+    group = Rotation.from_rotvec(2 * np.pi / count * np.arange(count)[:, None] * [0, 0, 1])
+    given = Rotation.from_quat(poses.double().numpy(), scalar_first=True)
+    return torch.tensor([(group.inv() * one).magnitude().min() for one in given])
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 4])
+def test_upright_distance_is_to_the_nearest_of_the_group(turns, dtype):
+    """A grid of a thousandth of a turn comes that near to the nearest of all turns, and no nearer than it."""
+    poses = random_quaternion((200,), 0, dtype=dtype)
+    poses = torch.cat((poses, -poses))
+    found = upright_distance(poses, torch.full((400,), turns))
+    expected = nearest_of_the_group(poses, turns).to(dtype)
+    if turns == 0:
+        assert (found <= expected + 1e-6).all()
+        assert (expected - found).max() <= 2 * torch.pi / 1000
+    else:
+        torch.testing.assert_close(found, expected, atol=1e-5 if dtype == torch.float32 else 1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 4])
+def test_upright_distance_is_zero_on_the_group_alone(turns, dtype):
+    """Also where each pose has turns of its own; past the half of a step, the next element is nearer."""
+    angles = 2 * torch.pi * torch.arange(8, dtype=dtype) / 8
+    found = upright_distance(about_z(angles), torch.full((8,), turns))
+    step = 2 * torch.pi / turns if turns else 1.0
+    off = torch.remainder(angles, step)
+    expected = torch.zeros_like(angles) if turns == 0 else torch.minimum(off, step - off)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
+    each = upright_distance(about_z(angles)[:, None].expand(8, 2, 4), torch.tensor([turns, 1]).expand(8, 2))
+    torch.testing.assert_close(each[:, 0], found, atol=tolerance, rtol=0)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 4])
+def test_the_gradient_of_upright_distance_is_finite_at_the_identity_and_at_half_turns(turns, dtype):
+    poses = torch.cat(
+        (torch.eye(4, dtype=dtype), -torch.eye(4, dtype=dtype), about_z(torch.tensor([1.0], dtype=dtype)))
     )
-    certain = torch.tensor([[1.0, 0.0, 0.0]], dtype=dtype)
-    assert cross_entropy(certain, labels).isfinite()
+    poses.requires_grad_()
+    distance = upright_distance(poses, torch.full((9,), turns))
+    distance.sum().backward()
+    assert distance.isfinite().all()
+    assert poses.grad.isfinite().all()
+    assert (distance[[1, 2, 5, 6]] >= torch.pi - 1e-5).all()  # half turns about x and y, which are never upright
+
+
+def about_z(angles):
+    return from_rotvec(angles[:, None] * torch.tensor([0.0, 0, 1], dtype=angles.dtype))
 
 
 @pytest.mark.parametrize("loss", [spread_loss, cross_entropy])

@@ -31,7 +31,7 @@ def upright_distance(poses: Tensor, turns: Tensor) -> Tensor:
     """
     with torch.no_grad():
         twist = 2 * torch.atan2(poses[..., 3], poses[..., 0])  # the turn about z that comes nearest
-        step = 2 * torch.pi / turns.clamp_min(1)
+        step = 2 * torch.pi / turns.clamp_min(1).to(poses.dtype)
         half = torch.where(turns == 0, twist, (twist / step).round() * step) / 2
         nothing = torch.zeros_like(half)
         upright = torch.stack((half.cos(), nothing, nothing, half.sin()), -1)
