@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qecnet.algebra import from_rotvec, random_quaternion
-from qecnet.nn import Prediction, cross_entropy, spread_loss
+from qecnet.nn import Ballot, Prediction, cross_entropy, spread_loss, upright_distance
 from qecnet.training.objective import learning_rate, losses
 
 
@@ -17,14 +17,15 @@ def prediction():
 
 
 LABELS = torch.tensor([0, 3, 1, 4, 2, 2])
+TURNS = torch.tensor([1, 2, 0, 4, 1])
 
 
 def test_the_loss_is_the_one_that_is_asked_for(prediction, tiny):
-    spread = losses(prediction, LABELS, tiny(), 0.5)
+    spread = losses(prediction, LABELS, TURNS, tiny(), 0.5)
     assert spread.total == spread.classification == spread_loss(prediction.activations, LABELS, 0.1)
-    grown = losses(prediction, LABELS, tiny(margin=[0.2, 0.9]), 0.5)
+    grown = losses(prediction, LABELS, TURNS, tiny(margin=[0.2, 0.9]), 0.5)
     assert grown.total == spread_loss(prediction.activations, LABELS, 0.55)
-    assert losses(prediction, LABELS, tiny(loss="cross_entropy"), 0).total == cross_entropy(
+    assert losses(prediction, LABELS, TURNS, tiny(loss="cross_entropy"), 0).total == cross_entropy(
         prediction.activations, LABELS
     )
 
@@ -35,13 +36,81 @@ def test_the_pose_loss_is_between_true_classes_of_a_pair(prediction, tiny):
     labels = LABELS[:3]
     true = torch.arange(3), labels
     poses[3:][true] = poses[:3][true]
-    same = losses(Prediction(prediction.activations, poses), labels, tiny(siamese=0.1), 0)
+    same = losses(Prediction(prediction.activations, poses), labels, TURNS, tiny(siamese=0.1), 0)
     torch.testing.assert_close(same.pose, torch.tensor(0.0), atol=1e-6, rtol=0)
     poses[:3][true] = torch.tensor([1.0, 0, 0, 0])
     poses[3:][true] = from_rotvec(angles[:, None] * torch.tensor([0.0, 0.6, 0.8]))
-    found = losses(Prediction(prediction.activations, poses), labels, tiny(siamese=0.1), 0)
+    found = losses(Prediction(prediction.activations, poses), labels, TURNS, tiny(siamese=0.1), 0)
     torch.testing.assert_close(found.pose, angles.mean() / math.pi)
     torch.testing.assert_close(found.total, found.classification + 0.1 * found.pose)
+
+
+def about(axis, *degrees):
+    """Turns about an axis of the world, (len(degrees), 4)."""
+    return from_rotvec(torch.tensor(degrees)[:, None].deg2rad() * torch.tensor(axis, dtype=torch.float32))
+
+
+def made(last, votes, earlier):
+    """Two clouds, and two looks at five classes; the true ones have these votes in both looks, and the poses `last` and
+    `earlier`. The others have any.
+    """
+    generator, labels = torch.Generator().manual_seed(1), torch.tensor([0, 3])
+    true, ballots = (torch.arange(2), labels), []
+    for given in (earlier, last):
+        scores, poses = torch.randn(2, 5, generator=generator), random_quaternion((2, 5), generator)
+        cast, trust = random_quaternion((2, 5, 3), generator), torch.rand(2, 5, 3, generator=generator)
+        poses[true], cast[true], trust[true] = given, votes, TRUST
+        ballots.append(Ballot(scores, cast, trust, poses))
+    return Prediction(ballots[-1].scores.softmax(-1), ballots[-1].poses, tuple(ballots)), labels
+
+
+X, Z = (1, 0, 0), (0, 0, 1)
+TRUST = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
+
+
+def test_upright_poses_and_votes_cost_nothing(tiny):
+    """The second cloud's class looks the same after a quarter turn."""
+    upright = about(Z, 0.0, 90.0)
+    votes = torch.stack((about(Z, 0.0, 360.0, 0.0), about(Z, 180.0, 270.0, -90.0)))
+    prediction, labels = made(upright, votes, upright)
+    found = losses(prediction, labels, TURNS, tiny(aligned=0.7), 0)
+    torch.testing.assert_close(found.pose, torch.tensor(0.0), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.total, found.classification, atol=1e-5, rtol=0)
+
+
+def test_the_aligned_loss_by_hand(tiny):
+    """Poses of both looks, and votes of both, by how much each counts; a quarter turn is none for the second class."""
+    votes = torch.stack((about(X, 10.0, 20.0, 30.0), about(Z, 10.0, 100.0, 180.0)))
+    prediction, labels = made(about(Z, 90.0, 90.0), votes, about(X, 30.0, 60.0))
+    voted = 0.5 * 10 + 0.3 * 20 + 0.2 * 30, 0.2 * 10 + 0.2 * 10 + 0.6 * 0
+    expected = ((90 + 30 + 2 * voted[0]) + (0 + 60 + 2 * voted[1])) / 2 / 180
+    found = losses(prediction, labels, TURNS, tiny(aligned=0.7), 0)
+    torch.testing.assert_close(found.pose, torch.tensor(expected), atol=1e-5, rtol=0)
+    torch.testing.assert_close(found.total, found.classification + 0.7 * found.pose)
+
+
+def test_earlier_looks_count_half_for_the_class(tiny):
+    upright = about(Z, 0.0, 0.0)
+    prediction, labels = made(upright, upright[:, None].expand(2, 3, 4), upright)
+    first, last = (
+        torch.nn.functional.cross_entropy(ballot.scores, labels, label_smoothing=0.15) for ballot in prediction.ballots
+    )
+    found = losses(prediction, labels, TURNS, tiny(loss="cross_entropy", smoothing=0.15), 0)
+    torch.testing.assert_close(found.classification, last + first / 2)
+    assert (found.total, found.pose) == (found.classification, 0)
+
+
+def test_aligned_and_siamese_add_up(prediction, tiny):
+    """Here of a network without ballots, of which the poses alone are there to be upright."""
+    labels = LABELS[:3]
+    one, other, both = (
+        losses(prediction, labels, TURNS, tiny(aligned=a, siamese=s), 0) for a, s in ((0.5, 0), (0, 0.1), (0.5, 0.1))
+    )
+    torch.testing.assert_close(both.pose, one.pose + other.pose)
+    torch.testing.assert_close(both.total, both.classification + 0.5 * one.pose + 0.1 * other.pose)
+    every = labels.repeat(2)
+    upright = upright_distance(prediction.pose_of(every), TURNS[every])
+    torch.testing.assert_close(one.pose, upright.mean() / math.pi)
 
 
 def test_one_cycle_rises_and_falls(tiny):

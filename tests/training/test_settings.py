@@ -1,10 +1,11 @@
 """Settings: typed, whole, and refused in one sentence."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
-from qecnet.nn import QECNet, count_parameters
+from qecnet.nn import CONFIGS, QECNet, count_parameters
 from qecnet.training.folder import RunFolder
 from qecnet.training.settings import Settings, json_of, make_settings, parse_setting, read_settings
 
@@ -18,6 +19,17 @@ def test_the_release_brings_its_sizes_and_what_is_given_wins():
     settings = make_settings({"config": "release", "capsules": 32})
     assert (settings.frames, settings.patches, settings.capsules) == (2048, 256, 32)
     assert (settings.weighting, settings.batch_size, settings.points) == ("linear", 16, 10_000)
+
+
+def test_features_bring_how_they_are_trained_and_what_is_given_wins():
+    settings = make_settings({"config": "features", "looks": 1, "batch_size": 16})
+    assert (settings.loss, settings.schedule, settings.method) == ("cross_entropy", "onecycle", "centred")
+    assert (settings.smoothing, settings.aligned, settings.weight_decay) == (0.15, 1.0, 0.02)
+    assert (settings.looks, settings.batch_size, settings.frames) == (1, 16, 512)
+    features = CONFIGS["features"].features
+    assert settings.network(40) == replace(CONFIGS["features"], features=replace(features, looks=1))
+    assert make_settings({"config": "features"}).network(40) == CONFIGS["features"]
+    assert make_settings(json.loads(json.dumps(json_of(settings)))) == settings
 
 
 def test_written_as_json_they_come_back_the_same():
@@ -76,12 +88,21 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"margin": [0.1, -0.1]}, r"margin is \(0.1, -0.1\); it must be at least 0"),
         ({"learning_rate": -1}, "learning_rate is -1.0; it must be above 0"),
         ({"weighting": "soft"}, "weighting is 'soft'; it must be one of sigmoid, linear, lq"),
-        ({"config": "ours"}, "config is 'ours'; it must be one of paper, release"),
+        ({"config": "ours"}, "config is 'ours'; it must be one of paper, release, features, pointnet"),
         ({"margin": 0.1}, "margin is 0.1; it must be two numbers"),
         ({"validation": 1}, "validation is 1.0; it must be at least 0 and below 1"),
         ({"siamese": 0.1, "subsamplings": 1}, "subsamplings is 1; the siamese loss compares two"),
         ({"patches": 9999}, "9999 patches"),
         ({"points": 5}, "points is 5"),
+        ({"config": "features", "looks": 0}, "looks is 0; it must be at least 1"),
+        ({"config": "features", "aligned": -1}, "aligned is -1.0; it must be at least 0"),
+        ({"config": "features", "smoothing": 1}, "smoothing is 1.0; it must be at least 0 and below 1"),
+        ({"weight_decay": -0.1}, "weight_decay is -0.1; it must be at least 0"),
+        ({"dropped": 1}, "dropped is 1.0; it must be at least 0 and below 1"),
+        (
+            {"config": "dgcnn", "aligned": 0.5},
+            "aligned is 0.5; the baseline dgcnn has no poses to compare, set it to 0",
+        ),
         ({"canonicalize": "yes"}, "canonicalize is 'yes'; it must be true or false"),
     ],
 )
