@@ -9,7 +9,7 @@ from tests.nn import naive
 from tests.nn.clouds import random_cloud
 
 from qecnet.algebra import angular_distance, checking, multiply, random_quaternion, rotate
-from qecnet.nn import CONFIGS, Capsules, Level, Pooling, QECConfig, QECNet, SiameseQECNet, count_parameters
+from qecnet.nn import CONFIGS, Capsules, Features, Level, Pooling, QECConfig, QECNet, SiameseQECNet, count_parameters
 from qecnet.testing import assert_equivariant, equivariance_error
 
 SMALL = QECConfig(classes=3, points=30, levels=(Level(patches=8, neighbours=9, capsules=4),))
@@ -240,7 +240,11 @@ def test_siamese_finds_the_turn_between_a_cloud_and_itself_turned(labelled, dtyp
         (lambda: replace(SMALL, gradients="first"), "gradients is 'first'; it must be one of last, all"),
         (lambda: replace(SMALL, iterations=-1), "iterations is -1"),
         (lambda: replace(SMALL, exponent=5.0), "exponent is 5.0"),
-        (lambda: replace(SMALL, levels=()), "levels is empty"),
+        (lambda: replace(SMALL, levels=()), "a network needs either levels below its classes, or features"),
+        (
+            lambda: replace(SMALL, features=Features()),
+            "a network needs either levels below its classes, or features",
+        ),
         (lambda: replace(SMALL, levels=(Level(6, 5, 0),)), r"level 1 is Level\(patches=6, neighbours=5, capsules=0\)"),
         (
             lambda: replace(SMALL, levels=(Level(6, 31, 4),)),

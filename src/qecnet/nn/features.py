@@ -32,6 +32,12 @@ class Neighbourhood:
     features: int
     reach: float
 
+    def __post_init__(self) -> None:
+        if not min(self.patches, self.neighbours, self.hidden, self.features) >= 1:
+            raise ValueError(f"a neighbourhood is {self}; it needs at least 1 of each")
+        if not 0 < self.reach < math.inf:
+            raise ValueError(f"reach is {self.reach}; it must be a length above 0")
+
 
 @dataclass(frozen=True)
 class Features:
@@ -53,6 +59,17 @@ class Features:
     summary: int = 256
     dropout: float = 0.3
     looks: int = 2
+
+    def __post_init__(self) -> None:
+        if not self.neighbourhoods:
+            raise ValueError("neighbourhoods is empty; a network with features needs at least 1 reading")
+        if not min(self.whole) >= 1:
+            raise ValueError(f"whole is {self.whole}; both widths must be at least 1")
+        for name in ("summary", "looks"):
+            if not getattr(self, name) >= 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
 
 
 @dataclass(frozen=True, eq=False)

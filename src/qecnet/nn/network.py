@@ -144,7 +144,9 @@ class QECNet(nn.Module):
 
     def _by_features(self, capsules: Capsules, head: FeatureCapsules) -> Prediction:
         if self.training and len(capsules.positions) < 2:
-            raise ValueError("there is 1 cloud; a network with features normalises over its batch, and trains on 2")
+            raise ValueError(
+                "there is 1 cloud; a network with features normalises over its batch, and trains on at least 2"
+            )
         with torch.autocast(capsules.poses.device.type, enabled=False):
             ballots = head(capsules)
         return Prediction(ballots[-1].scores.softmax(-1), ballots[-1].poses, tuple(ballots))

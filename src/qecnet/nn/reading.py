@@ -31,7 +31,8 @@ def seen_from(centres: Capsules, others: Capsules, neighbours: Tensor, reach: fl
 def gathered(x: Tensor, neighbours: Tensor) -> Tensor:
     """(clouds, N, F), (clouds, M, K) → (clouds, M, K, F)."""
     first = x.shape[1] * torch.arange(len(x), device=x.device)
-    return x.flatten(0, 1).index_select(0, (neighbours + first[:, None, None]).flatten()).view(*neighbours.shape, -1)
+    rows = x.flatten(0, 1).index_select(0, (neighbours + first[:, None, None]).flatten())
+    return rows.view(*neighbours.shape, x.shape[-1])
 
 
 @torch.no_grad()
@@ -63,6 +64,6 @@ class Reading(nn.Module):
         with torch.no_grad():
             seen = seen_from(centres, others, neighbours, self.reach)
         hidden = self.seen(seen) + gathered(self.carried(others.features), neighbours)
-        found = self.mixed(hidden.relu_()).amax(-2)
+        found = self.mixed(hidden.relu_()).max(-2).values  # of ties one gets the gradient, which is much faster
         features = self.normalised(found.flatten(0, 1)).view_as(found).relu()
         return Capsules(centres.positions, centres.poses, centres.activations, features)

@@ -1,0 +1,85 @@
+"""The frames of a whole cloud: boxes by hand, NumPy's eigenvectors, and that the four turn together."""
+
+import numpy as np
+import pytest
+import torch
+
+from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion, rotate, to_matrix
+from qecnet.nn.principal import principal_frames
+
+HALF_TURNS = torch.eye(4, dtype=torch.float64)
+"""No turn, and half a turn about each axis: what leaves a box as it is."""
+UNEQUAL = torch.tensor([1.0, 0.6, 0.3])
+
+
+def box(sizes, dtype):
+    """The eight corners."""
+    signs = torch.tensor([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], dtype=dtype)
+    return signs * torch.tensor(sizes, dtype=dtype)
+
+
+def random_points(*shape, dtype, seed=0):
+    points = torch.randn(*shape, 3, generator=torch.Generator().manual_seed(seed), dtype=dtype)
+    return points * UNEQUAL.to(dtype)
+
+
+def assert_same_set(found, expected, dtype):
+    """(..., 4, 4) and (..., 4, 4): each of the one is one of the other."""
+    distances = angular_distance(*torch.broadcast_tensors(found[..., :, None, :], expected[..., None, :, :]))
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-9
+    assert distances.amin(-1).max() <= tolerance
+    assert distances.amin(-2).max() <= tolerance
+
+
+def test_the_frames_of_a_box_are_its_axes_from_the_shortest(dtype):
+    assert_same_set(principal_frames(box((1, 2, 3), dtype)), HALF_TURNS.to(dtype), dtype)
+    third = from_rotvec(torch.tensor([1.0, 1, 1], dtype=dtype) * (2 * torch.pi / 3 / 3**0.5))  # x → y → z → x
+    assert_same_set(principal_frames(box((3, 1, 2), dtype)), multiply(third, HALF_TURNS.to(dtype)), dtype)
+
+
+def test_the_four_turn_with_the_cloud(dtype):
+    points, turn = random_points(5, 40, dtype=dtype), random_quaternion((5, 1), 1, dtype=dtype)
+    expected = multiply(turn, principal_frames(points))
+    assert_same_set(principal_frames(rotate(turn, points)), expected, dtype)
+    assert_same_set(principal_frames(rotate(turn, points) + 0.5), expected, dtype)
+
+
+def test_order_and_repetition_of_all_points_do_not_matter(dtype):
+    points = random_points(3, 20, dtype=dtype)
+    frames = principal_frames(points)
+    assert_same_set(principal_frames(points.flip(1)), frames, dtype)
+    assert_same_set(principal_frames(points.repeat(1, 3, 1)), frames, dtype)
+
+
+def test_they_are_numpys_eigenvectors_with_all_signs_of_a_rotation(dtype):
+    points = random_points(30, dtype=dtype)
+    frames = to_matrix(principal_frames(points)).double().numpy()
+    _, axes = np.linalg.eigh(np.cov(points.double().numpy().T))
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-9
+    signs = np.einsum("fij,ij->fj", frames, axes)
+    np.testing.assert_allclose(np.abs(signs), 1, atol=tolerance)
+    assert len({tuple(row) for row in signs.round().tolist()}) == 4
+    np.testing.assert_allclose(np.linalg.det(frames), 1, atol=tolerance)
+
+
+@pytest.mark.parametrize("case", ["one point", "all equal", "on a line", "in a plane", "round"])
+def test_clouds_without_axes_of_their_own_have_rotations(case, dtype):
+    points = random_points(2, 12, dtype=dtype)
+    if case == "one point":
+        points = points[:, :1]
+    if case == "all equal":
+        points = points[:, :1].expand(2, 12, 3)
+    if case == "on a line":
+        points = points[..., :1] * torch.tensor([1.0, 2, 3], dtype=dtype)
+    if case == "in a plane":
+        points = points * torch.tensor([1.0, 1, 0], dtype=dtype)
+    if case == "round":
+        points = box((1, 1, 1), dtype).expand(2, 8, 3)
+    frames = principal_frames(points)
+    torch.testing.assert_close(frames.norm(dim=-1), torch.ones(2, 4, dtype=dtype))
+    between = angular_distance(frames[:, :1].expand(2, 3, 4), frames[:, 1:])
+    torch.testing.assert_close(between, torch.full_like(between, torch.pi), atol=1e-5, rtol=0)
+
+
+def test_no_clouds_have_no_frames(dtype):
+    assert principal_frames(torch.zeros(0, 7, 3, dtype=dtype)).shape == (0, 4, 4)
