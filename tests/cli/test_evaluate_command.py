@@ -63,6 +63,7 @@ def test_pose_baselines_are_measured_on_both_kinds_of_pairs(tmp_path):
     found = evaluate("pose-baselines", folder, "--dataset", "shapes", "--method", "PCA", "--pairs", 1, "--workers", 1)
     assert found.exit_code == 0, found.output
     assert "PCA" in found.output
+    assert [path.name for path in folder.iterdir()] == ["pose-baselines.json"]
     result = json.loads((folder / "pose-baselines.json").read_text())
     assert result["category_level"]["PCA"]["all_classes"]["count"] == 10
     bad = evaluate("pose-baselines", folder, "--dataset", "shapes", "--method", "magic")

@@ -19,6 +19,7 @@ from qecnet.evaluation.pose_baselines import (
     gicp,
     mean_lrf,
     mean_pose,
+    measure,
     measure_pose_baselines,
     pca,
     pose_rows,
@@ -199,6 +200,37 @@ def test_the_number_of_workers_changes_no_row(tmp_path):
     assert alone == together
     other = pose_rows(dataset, "test", ["PCA"], 2, seed=4, workers=1, progress=False)
     assert {row.first for row in other}.isdisjoint(row.first for row in alone)
+
+
+def test_an_interrupted_run_goes_on_behind_the_last_whole_pair(tmp_path, monkeypatch):
+    dataset, part = small_set(tmp_path), tmp_path / "rows.part"
+
+    def rows(seed=3):
+        found = pose_rows(dataset, "test", ["mean LRF", "PCA"], 2, seed=seed, workers=1, progress=False, part=part)
+        return [dataclasses.replace(row, seconds=0.0) for row in found]
+
+    whole = rows()
+    part.unlink()
+    aligned, seen = measure._rows, []
+
+    def interrupted(*given):
+        if len(seen) == 3:
+            raise KeyboardInterrupt
+        seen.append(given[0])
+        return aligned(*given)
+
+    monkeypatch.setattr(measure, "_rows", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        rows()
+    with part.open("ab") as file:  # a row that was being written
+        file.write(b'[{"table": "same_')
+    later = []
+    monkeypatch.setattr(measure, "_rows", lambda *given: later.append(given[0]) or aligned(*given))
+    assert rows() == whole
+    assert len(later) == len(whole) // 2 - 3
+    assert rows() == whole
+    assert len(later) == len(whole) // 2 - 3
+    assert rows(seed=4) != whole, "what was kept for another seed is of no use"
 
 
 def test_pairs_are_of_one_shape_or_of_two_and_each_view_is_another(tmp_path):

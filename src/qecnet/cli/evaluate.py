@@ -207,9 +207,12 @@ def pose_baselines(
     with one_sentence():
         found = _opened(dataset, data)
         methods = tuple(method or METHODS)
-        result = measure_pose_baselines(found, "test", methods, pairs, seed, workers)
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(folder / "pose-baselines.json", as_json(result))
+        part = folder / "pose-baselines.part"
+        with alone_in(folder, wait=True):
+            result = measure_pose_baselines(found, "test", methods, pairs, seed, workers, part=part)
+            write_whole(folder / "pose-baselines.json", as_json(result))
+            part.unlink()
         _show_alignments(result)
 
 

@@ -12,11 +12,10 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import torch
@@ -27,6 +26,7 @@ from rich.progress import track
 from qecnet.data import Dataset, Item
 from qecnet.data._code import code_hash
 from qecnet.evaluation.protocol import Task, View
+from qecnet.evaluation.unfinished import unfinished
 from qecnet.files import write_whole
 from qecnet.geometry import Prepared
 from qecnet.nn import Capsules, Network, Pooling, load_network
@@ -150,7 +150,7 @@ def predict(
     part = into.with_name(into.name + ".part")
     size = row.itemsize * len(work.views)
     into.parent.mkdir(parents=True, exist_ok=True)
-    with _appended(part, key) as (file, start):
+    with unfinished(part, key) as (file, start):
         done = (file.seek(0, os.SEEK_END) - start) // size
         file.truncate(start + done * size)
         todo = [(work, n, place[items[n].label], items[n]) for n in numbers[done:]]
@@ -247,18 +247,6 @@ def _packed(predictions: Predictions, key: str) -> bytes:
     buffer = io.BytesIO()
     np.savez_compressed(buffer, key=np.array(key), **arrays | {"classes": np.array(predictions.classes)})
     return buffer.getvalue()
-
-
-@contextmanager
-def _appended(path: Path, key: str) -> Iterator[tuple[BinaryIO, int]]:
-    """A file that begins with a line, the key: with what it has of the same key, or begun anew. → it, its beginning"""
-    line = key.encode() + b"\n"
-    with path.open("a+b") as file:
-        file.seek(0)
-        if file.read(len(line)) != line:
-            file.truncate(0)
-            file.write(line)
-        yield file, len(line)
 
 
 _network: Network

@@ -10,11 +10,15 @@ tell: its errors on one shape are then lower than on two scans, which share none
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import torch
@@ -24,12 +28,14 @@ from torch import Tensor
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.data import Dataset, Item
+from qecnet.data._code import code_hash
 from qecnet.data.dataset import derived_seed
 from qecnet.data.drawn import drawn
 from qecnet.evaluation.metrics import angles, relative, rotation_groups
 from qecnet.evaluation.pose_baselines._shared import NoPoseError, package
 from qecnet.evaluation.pose_baselines.methods import METHODS
 from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles
+from qecnet.evaluation.unfinished import unfinished
 from qecnet.geometry import PointCloud, PrepareConfig
 from qecnet.workers import in_order
 
@@ -88,13 +94,14 @@ def measure_pose_baselines(
     seed: int = 0,
     workers: int | None = None,
     progress: bool = True,
+    part: Path | None = None,
 ) -> dict[str, Any]:
     """Errors of each method on the same pairs, as `rotation_groups` has them, and the mean processor seconds a pair.
 
     `keep` is the share of a stored cloud that a view has. Pairs that a method has no answer for count as if it had said
     the identity; `no_answer` says how many.
     """
-    rows = pose_rows(dataset, split, methods, pairs_per_class, seed, workers, progress)
+    rows = pose_rows(dataset, split, methods, pairs_per_class, seed, workers, progress, part)
     return {
         "what": "pose-baselines",
         "protocol": "strict",
@@ -122,11 +129,15 @@ def pose_rows(
     seed: int = 0,
     workers: int | None = None,
     progress: bool = True,
+    part: Path | None = None,
 ) -> list[Row]:
     """A row for each pair and method, in the order of tables, classes, pairs and `methods`.
 
     A class takes each of its shapes once before it takes one again; a class of one shape has no pairs of different
     ones. All but the seconds follows from `seed`, whatever the number of workers (every core by default).
+
+    Args:
+        part: a file that keeps rows as they come; a run that was stopped goes on from what is there.
     """
     if unknown := [name for name in methods if name not in METHODS]:
         raise ValueError(f"{unknown[0]} is no pose baseline; those are {', '.join(METHODS)}")
@@ -136,12 +147,48 @@ def pose_rows(
             raise ValueError(f"{name} is {number}; measuring needs one or more")
     _load(methods)
     pairs = [pair for table in TABLES for pair in _pairs(dataset, split, table, pairs_per_class, seed)]
-    jobs = ((pair, tuple(methods), seed) for pair in pairs)
-    results = in_order(_rows, jobs, workers, _load, (tuple(methods),))
-    console = Console(stderr=True)
-    told = "pose baselines: pairs"
-    tracked = track(results, told, len(pairs), console=console, disable=not progress, transient=True)
-    return [row for rows in tracked for row in rows]
+    found: list[list[Row]] = []
+    with ExitStack() as stack:
+        file = None
+        if part is not None:
+            key = _key(dataset, split, methods, pairs_per_class, seed)
+            file, start = stack.enter_context(unfinished(part, key))
+            found = _kept(file, start)
+        todo = pairs[len(found) :]
+        jobs = ((pair, tuple(methods), seed) for pair in todo)
+        results = in_order(_rows, jobs, workers, _load, (tuple(methods),))
+        told = "pose baselines: pairs" + (f" after {len(found)}" if found else "")
+        console = Console(stderr=True)
+        for rows in track(results, told, len(todo), console=console, disable=not progress, transient=True):
+            found.append(rows)
+            if file is not None:
+                file.write(json.dumps([asdict(row) for row in rows]).encode() + b"\n")
+                file.flush()
+    return [row for rows in found for row in rows]
+
+
+def _key(dataset: Dataset, split: str, methods: Sequence[str], pairs_per_class: int, seed: int) -> str:
+    """Of everything that changes a row."""
+    code = [
+        *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "evaluation.pose_baselines")),
+        code_hash("qecnet.data", "drawn.py"),
+    ]
+    about = [dataset.fingerprint(split), list(methods), pairs_per_class, seed, code]
+    return hashlib.sha256(json.dumps(about).encode()).hexdigest()
+
+
+def _kept(file: BinaryIO, start: int) -> list[list[Row]]:
+    """The rows of each pair, from a line each; what was being written when the run was stopped is cut off."""
+    file.seek(start)
+    whole, newline, _ = file.read().rpartition(b"\n")
+    file.truncate(start + len(whole) + len(newline))
+    return [[_row(values) for values in json.loads(line)] for line in whole.splitlines()]
+
+
+def _row(values: dict[str, Any]) -> Row:
+    """From JSON, which has lists for tuples."""
+    given: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in values.items()}
+    return Row(**given)
 
 
 def scores(rows: Sequence[Row], classes: Sequence[str]) -> dict[str, Any]:
