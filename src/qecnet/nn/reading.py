@@ -40,7 +40,15 @@ def nearest(centres: Tensor, points: Tensor, count: int) -> Tensor:
     """The indices of the `count` nearest points of each centre: (clouds, M, 3), (clouds, N, 3) → (clouds, M, K)."""
     # A product of matrices would be faster, but loses what close points differ by.
     distances = torch.cdist(centres, points, compute_mode="donot_use_mm_for_euclid_dist")
-    return distances.topk(count, largest=False).indices
+    return distances.topk(count, largest=False, sorted=False).indices
+
+
+def largest(x: Tensor) -> Tensor:
+    """The maximum over K, (clouds, M, K, F) → (clouds, M, F): four times as fast as `amax`, whose derivative is slow."""
+    count = x.shape[-2]
+    with torch.no_grad():  # channels come last in memory, which pooling likes; it numbers all M · K places
+        _, place = nn.functional.max_pool2d(x.permute(0, 3, 1, 2), (1, count), return_indices=True)
+    return x.gather(-2, place.permute(0, 2, 3, 1) % count)[..., 0, :]
 
 
 class Reading(nn.Module):
@@ -64,6 +72,6 @@ class Reading(nn.Module):
         with torch.no_grad():
             seen = seen_from(centres, others, neighbours, self.reach)
         hidden = self.seen(seen) + gathered(self.carried(others.features), neighbours)
-        found = self.mixed(hidden.relu_()).max(-2).values  # of ties one gets the gradient, which is much faster
+        found = largest(self.mixed(hidden.relu_()))
         features = self.normalised(found.flatten(0, 1)).view_as(found).relu()
         return Capsules(centres.positions, centres.poses, centres.activations, features)
