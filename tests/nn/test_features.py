@@ -315,7 +315,7 @@ def test_with_nothing_learnt_all_patches_count_as_much_as_all_wholes(dtype):
 def test_the_best_pose_is_that_of_the_highest_score(dtype):
     scores = torch.tensor([[-3.0, 2, 1], [5, -1, 4.9]], dtype=dtype)
     poses = random_quaternion((2, 3), 0, dtype=dtype)
-    ballot = Ballot(scores, poses[:, :, None], torch.ones(2, 3, 1, dtype=dtype), poses)
+    ballot = Ballot(torch.zeros(2, 5, dtype=dtype), scores, poses[:, :, None], torch.ones(2, 3, 1, dtype=dtype), poses)
     assert torch.equal(ballot.best_pose(), torch.stack((poses[0, 1], poses[1, 0])))
 
 

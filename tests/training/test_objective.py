@@ -60,7 +60,7 @@ def made(last, votes, earlier):
         scores, poses = torch.randn(2, 5, generator=generator), random_quaternion((2, 5), generator)
         cast, trust = random_quaternion((2, 5, 3), generator), torch.rand(2, 5, 3, generator=generator)
         poses[true], cast[true], trust[true] = given, votes, TRUST
-        ballots.append(Ballot(scores, cast, trust, poses))
+        ballots.append(Ballot(torch.zeros(len(scores), 5), scores, cast, trust, poses))
     return Prediction(ballots[-1].scores.softmax(-1), ballots[-1].poses, tuple(ballots)), labels
 
 

@@ -76,11 +76,13 @@ class Features:
 class Ballot:
     """What a look gives, for L voters and each of M classes; trust adds up to 1 over the voters.
 
+    - summary: (clouds, S), what the look knows of the cloud; no rotation changes it
     - scores: (clouds, M), real; their softmax is the activations
     - votes: (clouds, M, L, 4), WXYZ, and trust: (clouds, M, L), how much each of them counts
     - poses: (clouds, M, 4), WXYZ, what routing made of the votes
     """
 
+    summary: Tensor
     scores: Tensor
     votes: Tensor
     trust: Tensor
@@ -144,7 +146,7 @@ class Look(nn.Module):
         votes, trust = torch.cat((votes, more), -2), torch.cat((trust, others + balance), -1).softmax(-1)
         # Each class trusts its voters by its own measure.
         poses = route(votes[:, :, None], trust, **self.routing).poses[:, :, 0]
-        return Ballot(self.scores(summary), votes, trust, poses), found
+        return Ballot(summary, self.scores(summary), votes, trust, poses), found
 
 
 class FeatureCapsules(nn.Module):
