@@ -44,7 +44,7 @@ def nearest(centres: Tensor, points: Tensor, count: int) -> Tensor:
 
 
 def largest(x: Tensor) -> Tensor:
-    """The maximum over K, (clouds, M, K, F) → (clouds, M, F): four times as fast as `amax`, whose derivative is slow."""
+    """The maximum over K, (clouds, M, K, F) → (clouds, M, F); `amax` takes four times as long, for its derivative."""
     count = x.shape[-2]
     with torch.no_grad():  # channels come last in memory, which pooling likes; it numbers all M · K places
         _, place = nn.functional.max_pool2d(x.permute(0, 3, 1, 2), (1, count), return_indices=True)
