@@ -33,6 +33,7 @@ benchmark: $(READY)
 	$(BIN)/python benchmarks/bench_frames.py
 	$(BIN)/python benchmarks/bench_network.py --compiled
 	$(BIN)/python benchmarks/bench_network.py --sweep
+	$(BIN)/python benchmarks/bench_features.py
 	$(BIN)/python benchmarks/bench_cache.py
 	$(BIN)/python benchmarks/bench_training.py
 
