@@ -1,0 +1,78 @@
+"""What each idea of the network with features brings: short runs on ModelNet10, judged on a tenth of its train split.
+
+python benchmarks/ablation.py ModelNet10.zip [--only NAME ...]
+
+Each run goes to runs/ablation/NAME, and goes on where it was stopped; those that are done are not made again. The table
+is results/ablation.csv: of the runs that are done, the last epoch's figures under the protocol "paper", one seed.
+"""
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from measure import RESULTS
+
+COMMON = {"dataset": "modelnet10", "config": "features", "epochs": 9, "validate_every": 9}
+VARIANTS = {
+    "whole": {},
+    "one look": {"looks": 1},
+    "one look, no loss on poses": {"looks": 1, "aligned": 0.0},
+    "no label smoothing": {"smoothing": 0.0},
+    "15% of frames left out": {"dropped": 0.15},
+    "FLARE frames": {"method": "flare"},
+    "paper's network": {
+        "config": "paper",
+        "method": "centred",
+        "learning_rate": 0.02,
+        "schedule": "onecycle",
+        "clip": 1.0,
+    },
+}
+"""By what each differs from the whole."""
+FIGURES = ("parameters", "epoch", "training_seconds", "train_accuracy", "validation_ar", "validation_pose")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--only", nargs="*", choices=VARIANTS, default=list(VARIANTS))
+    given = parser.parse_args()
+    for name in given.only:
+        train(name, given.data)
+    write_table()
+
+
+def folder(name: str) -> Path:
+    return RESULTS.parent / "runs" / "ablation" / name.replace(" ", "-").replace("%", "").replace(",", "")
+
+
+def train(name: str, data: Path) -> None:
+    out = folder(name)
+    if (out / "result.json").exists():
+        return
+    command = [sys.executable, "-m", "qecnet.training", "--data", str(data), "--out", str(out)]
+    if (out / "settings.json").exists():
+        command.append("--resume")
+    else:
+        command += [f"--set={key}={json.dumps(value)}" for key, value in (COMMON | VARIANTS[name]).items()]
+    print(name, flush=True)
+    subprocess.run(command, check=True)
+
+
+def write_table() -> None:
+    rows = []
+    for name in VARIANTS:
+        if (path := folder(name) / "result.json").exists():
+            found = json.loads(path.read_text(encoding="utf-8"))
+            rows.append({"variant": name} | {figure: found[figure] for figure in FIGURES})
+    with (RESULTS / "ablation.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, ["variant", *FIGURES], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({k: f"{v:.4g}" if isinstance(v, float) else v for k, v in row.items()} for row in rows)
+
+
+if __name__ == "__main__":
+    main()
