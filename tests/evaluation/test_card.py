@@ -1,12 +1,13 @@
 """A card says what the files of its run say, and no more."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 
 from qecnet.evaluation.card import card
-from qecnet.nn import QECNet, save_network
+from qecnet.nn import CONFIGS, QECNet, save_network
 from qecnet.training import Settings
 from qecnet.training.settings import json_of
 
@@ -44,3 +45,23 @@ def test_figures_are_those_of_the_files_with_their_protocol(run):
     (folder / "rotation-paper.json").write_text("{")
     with pytest.raises(ValueError, match=r"rotation-paper\.json: is damaged"):
         card(run)
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, "trained without a loss on poses"),
+        ({"siamese": 0.1}, "trained two subsamplings of a shape alike"),
+        ({"aligned": 1.0}, "trained towards upright"),
+    ],
+)
+def test_what_was_told_of_poses_is_said(run, settings, told):
+    about = {"settings": {**json_of(Settings()), **settings}}
+    save_network(run / "weights.safetensors", QECNet(classes=10), ["a"] * 10, about)
+    assert told in card(run)
+
+
+def test_a_network_with_features_has_a_card(run):
+    network = QECNet(replace(CONFIGS["features"], classes=10))
+    save_network(run / "weights.safetensors", network, ["a"] * 10, {"settings": json_of(Settings())})
+    assert "with features, 512 frames, readings of 256 × 16, 64 × 24, 2 looks, 831,580 parameters" in card(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ def card(run: Path) -> str:
         "- **Trained with**: `qec train --settings settings.json --data PATH --out RUN`",
         f"- **Settings**: {', '.join(f'{name} {settings[name]}' for name in _DEFAULTS)}; "
         "all of them stand in settings.json and in the file itself.",
+        f"- **Poses**: {_supervision(settings)}.",
     ]
     result = _read(run / "result.json")
     if result:
@@ -58,11 +60,25 @@ def card(run: Path) -> str:
 def _network(model: Model) -> str:
     if isinstance(model.network, QECNet):
         config: QECConfig = model.network.config
+        if config.features is not None:
+            sizes = ", ".join(f"{n.patches} × {n.neighbours}" for n in config.features.neighbourhoods)
+            looks = config.features.looks
+            return f"QECNet with features, {config.points} frames, readings of {sizes}, {looks} look{'s'[: looks > 1]}"
         level = config.levels[0]
         return (
             f"QECNet, {config.points} frames, {level.patches} patches of {level.neighbours}, {level.capsules} capsules"
         )
     return f"the baseline {model.network.config.kind}"
+
+
+def _supervision(settings: Mapping[str, Any]) -> str:
+    """What training told of poses; settings of before there was such a loss do not name it."""
+    told = []
+    if settings.get("aligned", 0) > 0:
+        told.append("towards upright, in which the train split's shapes stand, up to the class's declared symmetry")
+    if settings.get("siamese", 0) > 0:
+        told.append("two subsamplings of a shape alike")
+    return f"trained {' and '.join(told)}" if told else "trained without a loss on poses"
 
 
 def _names(run: Path) -> list[str]:

@@ -9,8 +9,9 @@ from typing import Any
 from qecnet.data import Dataset
 from qecnet.evaluation.metrics import classification
 from qecnet.evaluation.predict import Model, Predictions, predict
-from qecnet.evaluation.protocol import Protocol, Task, View, prepare_config
+from qecnet.evaluation.protocol import Protocol, Task, View
 from qecnet.evaluation.result import described
+from qecnet.models.inputs import prepare_config
 
 
 def measure_classification(

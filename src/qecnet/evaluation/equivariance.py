@@ -11,8 +11,9 @@ import numpy as np
 from qecnet.data import Dataset
 from qecnet.evaluation.metrics import angles, relative
 from qecnet.evaluation.predict import Model, Predictions, predict
-from qecnet.evaluation.protocol import Protocol, Task, View, prepare_config
+from qecnet.evaluation.protocol import Protocol, Task, View
 from qecnet.evaluation.result import described
+from qecnet.models.inputs import prepare_config
 
 
 def measure_equivariance(

@@ -28,8 +28,8 @@ from qecnet.data._code import code_hash
 from qecnet.evaluation.protocol import Task, View
 from qecnet.evaluation.unfinished import unfinished
 from qecnet.files import write_whole
-from qecnet.geometry import Prepared
-from qecnet.nn import Capsules, Network, Pooling, load_network
+from qecnet.models.inputs import network_inputs
+from qecnet.nn import Network, load_network
 from qecnet.nn.baselines import Baseline
 from qecnet.workers import in_order
 
@@ -189,15 +189,6 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         raise ValueError(f"{path}: holds no predictions, or is damaged ({error})") from error
 
 
-def network_inputs(prepared: Sequence[Prepared]) -> tuple[Capsules, list[Pooling]]:
-    """What a network reads of several prepared clouds."""
-    points, poses, valid, centres, neighbours, mask = (
-        torch.stack([getattr(p, name) for p in prepared])
-        for name in ("points", "poses", "valid", "centres", "neighbours", "mask")
-    )
-    return Capsules.primary(points, poses, valid), [Pooling.at(points, centres, neighbours, mask)]
-
-
 def _row_type(classes: int) -> np.dtype[np.void]:
     return np.dtype(
         [
@@ -227,6 +218,7 @@ def _key(
             *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn", "nn.baselines")),
             code_hash("qecnet.data", "drawn.py", "transforms.py"),
             code_hash("qecnet.evaluation", "predict.py", "protocol.py", "spoiling.py"),
+            code_hash("qecnet.models", "inputs.py"),
         ],
     }
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()

@@ -8,9 +8,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -84,12 +84,6 @@ class Task:
         if self.spoiling is not None and self.spoiling.kind == "patches":
             prepared = fewer_patches(prepared, self.spoiling.level, spoil)
         return prepared
-
-
-def prepare_config(settings: Mapping[str, Any]) -> PrepareConfig:
-    """The frames and patches that a run's settings describe."""
-    names = ("points", "frames", "patches", "neighbours", "method")
-    return PrepareConfig(**{name: settings[name] for name in names})
 
 
 def _turned_cloud(cloud: PointCloud, q: Tensor) -> PointCloud:

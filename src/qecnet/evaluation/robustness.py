@@ -9,10 +9,11 @@ from typing import Any
 from qecnet.data import Dataset
 from qecnet.evaluation.metrics import classification
 from qecnet.evaluation.predict import Model, Predictions, predict
-from qecnet.evaluation.protocol import Protocol, Task, View, prepare_config
+from qecnet.evaluation.protocol import Protocol, Task, View
 from qecnet.evaluation.result import described
 from qecnet.evaluation.rotation import siamese_errors
 from qecnet.evaluation.spoiling import LEVELS, Spoiling
+from qecnet.models.inputs import prepare_config
 
 _ERRORS = ("rae", "rae_all", "rae_symmetric")
 """Of siamese pairs: no-sym named right, no-sym every pair, and every pair of all classes up to symmetry."""

@@ -14,9 +14,10 @@ from qecnet.algebra import lq_median
 from qecnet.data import Dataset
 from qecnet.evaluation.metrics import angles, relative, rotation_groups
 from qecnet.evaluation.predict import Model, Predictions, predict
-from qecnet.evaluation.protocol import Protocol, Task, View, prepare_config
+from qecnet.evaluation.protocol import Protocol, Task, View
 from qecnet.evaluation.result import described
 from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles
+from qecnet.models.inputs import prepare_config
 
 _REFERENCES = 20
 """Upright training shapes of each class that tell where its capsule's canonical orientation is."""

@@ -36,6 +36,8 @@ def _trained(run: Run) -> str:
     epochs = f"{last} of {model.epochs} epochs" if last < model.epochs else f"{model.epochs} epochs"
     frames = f"{model.frames:,} {words(model.method)} frames from {model.points:,} points a shape"
     loss = f"{words(model.loss)} loss" + (f" + {model.siamese:g} × relative pose" if model.siamese else "")
+    if model.aligned:
+        loss += f" + {model.aligned:g} × pose to upright, up to the class's symmetry"
     return (
         f"The run <b>{words(run.name)}</b>: configuration <b>{words(model.config)}</b> with "
         f"<b>{about.parameters:,}</b> parameters, trained on {shapes}{dataset_name(model.dataset)}{held} for "

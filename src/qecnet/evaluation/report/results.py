@@ -32,6 +32,7 @@ ACCURACIES = ("nr", "exact_frames", "reestimated", "resampled")
 _NAMES = {
     "paper": "QEC (ours)",
     "release": "QEC, sizes of the release (ours)",
+    "features": "QEC with features (ours)",
     "pointnet": "PointNet",
     "pointnet2": "PointNet++",
     "dgcnn": "DGCNN",
@@ -54,6 +55,7 @@ class Model:
     learning_rate: float
     loss: str
     siamese: float
+    aligned: float
     validation: float
     seed: int
 
@@ -323,8 +325,9 @@ def _results(folder: Path, what: str, parse: Callable[[Record, About], Result]) 
 
 def _model(r: Record) -> Model:
     read = {"str": r.text, "int": r.integer, "float": r.number}
-    values: dict[str, Any] = {field.name: read[str(field.type)](field.name) for field in fields(Model)}
-    return Model(**values)
+    names = {field.name: str(field.type) for field in fields(Model)}
+    values: dict[str, Any] = {name: read[kind](name) for name, kind in names.items() if name != "aligned"}
+    return Model(**values, aligned=r.number_or_none("aligned") or 0.0)  # runs of before it was there do not name it
 
 
 def _training(r: Record) -> Training:

@@ -24,7 +24,7 @@ _ACCURACIES: tuple[Series, ...] = (
 _LOSSES: tuple[Series, ...] = (
     ("loss", "all of the loss", INK),
     ("classification_loss", "classification", PINK),
-    ("pose_loss", "relative pose", VERMILLION),
+    ("pose_loss", "pose", VERMILLION),
 )
 
 
