@@ -18,8 +18,10 @@ MAY_LOOK_AT = {
     "nn": {"algebra", "files"},
     "data": {"algebra", "files", "geometry", "workers"},
     "training": {"algebra", "files", "geometry", "nn", "data"},
-    "evaluation": {"algebra", "files", "geometry", "nn", "data", "workers"},
-    "models": {"algebra", "files", "geometry", "nn", "workers"},
+    # data reads the files that people bring.
+    "models": {"algebra", "files", "geometry", "nn", "data", "workers"},
+    # What a network reads of a shape is said once, in models.
+    "evaluation": {"algebra", "files", "geometry", "nn", "data", "workers", "models"},
 }
 OPEN_TO_ALL = {"cli", "viewer"}
 """Rooms for people: they look at everything, and nothing looks at them."""

@@ -1,0 +1,112 @@
+"""What a model says of one shape, and of two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a shape is, and which way it is turned.
+
+    Attributes:
+        name: of the file or the cloud.
+        classes: C names.
+        activations: (C,), how much each class's capsule is active.
+        poses: (C, 4), WXYZ, float64: turn each class's canonical shape into this one.
+        descriptor: (D,), of length 1; no rotation changes it, and like shapes have like ones.
+        centre: (3,), float64, the mean of the points that were looked at, in the shape's own coordinates.
+        milliseconds: that it took, reading included; of a batch, a share of the network's time.
+    """
+
+    name: str
+    classes: tuple[str, ...]
+    activations: Tensor
+    poses: Tensor
+    descriptor: Tensor
+    centre: Tensor
+    milliseconds: float
+    error: ClassVar[None] = None
+
+    @property
+    def label(self) -> str:
+        """The class of the most activated capsule."""
+        return self.classes[int(self.activations.argmax())]
+
+    @property
+    def confidence(self) -> float:
+        """The activation of that capsule."""
+        return float(self.activations.amax())
+
+    @property
+    def pose(self) -> Tensor:
+        """The pose of that capsule: turns the canonical shape into this one. (4,), WXYZ, float64"""
+        return self.poses[int(self.activations.argmax())]
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """The activation of each class, the highest first."""
+        order = self.activations.argsort(descending=True, stable=True).tolist()
+        return {self.classes[place]: float(self.activations[place]) for place in order}
+
+    @property
+    def second(self) -> str | None:
+        """The class of the second most activated capsule; None where there is but one class."""
+        return next(iter([*self.scores][1:]), None)
+
+    def __repr__(self) -> str:
+        w, x, y, z = self.pose.tolist()
+        pose = f"[{w:.3f}, {x:.3f}, {y:.3f}, {z:.3f}]"
+        return f"Answer({self.name}: {self.label}, confidence {self.confidence:.2f}, pose {pose})"
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A file of which nothing can be said, and why, in one sentence that names it."""
+
+    name: str
+    error: str
+
+
+@dataclass(frozen=True, eq=False)
+class Alignment:
+    """The rigid motion that brings a source onto a target: `x → rotation ∘ x + translation`.
+
+    Attributes:
+        rotation: (4,), WXYZ, float64, and translation: (3,), float64.
+        residual: the root mean square of the distances from the moved source's points to the nearest of the target.
+        source, target: what each was taken for.
+    """
+
+    rotation: Tensor
+    translation: Tensor
+    residual: float
+    source: Answer
+    target: Answer
+
+    @property
+    def matrix(self) -> Tensor:
+        """The motion of homogeneous columns. (4, 4), float64"""
+        matrix = torch.eye(4, dtype=torch.float64)
+        matrix[:3, :3], matrix[:3, 3] = to_matrix(self.rotation), self.translation
+        return matrix
+
+    def moved(self, points: Tensor) -> Tensor:
+        """Points of the source (..., 3) where they come to lie on the target; float64."""
+        return rotate(self.rotation, points.double()) + self.translation
+
+
+def relative_pose(source: Answer, target: Answer) -> Tensor:
+    """The siamese mode: `pose₂ ∘ pose₁⁻¹`, WXYZ, with w ≥ 0. → (4,)
+
+    Both poses are of the class that both together speak for most, as canonical orientations of two classes need not
+    have anything to do with each other.
+    """
+    label = int((source.activations * target.activations).argmax())
+    return canonicalize(multiply(target.poses[label], conjugate(source.poses[label])))

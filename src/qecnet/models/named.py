@@ -1,0 +1,48 @@
+"""The weights that ship, by name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import torch
+
+from qecnet.models.inputs import prepare_config
+from qecnet.models.model import Model
+from qecnet.nn import QECNet, load_network
+
+_WEIGHTS = Path(__file__).parent / "weights"
+DEFAULT = "modelnet10-paper"
+"""The model that commands take where none is named."""
+
+
+def list_models() -> list[str]:
+    """The names that `load` knows: weights inside the package, no download."""
+    return sorted(path.stem for path in _WEIGHTS.glob("*.safetensors"))
+
+
+def load(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> Model:
+    """A trained model: by the name of weights that ship, or the path of a weights file or of a run of `qec train`."""
+    file = _file(name)
+    network, classes, about = load_network(file)
+    if not isinstance(network, QECNet):
+        raise ValueError(f"{name}: is the baseline {network.config.kind}, which has no poses; give a QECNet's weights")
+    try:
+        config = prepare_config(about["settings"])
+    except KeyError as error:
+        raise ValueError(
+            f"{name}: does not say how its network was trained ({error}); give weights that qec train wrote"
+        ) from error
+    return Model(os.fspath(name), network.to(device), tuple(classes), config)
+
+
+def _file(name: str | os.PathLike[str]) -> Path:
+    if name in list_models():
+        return _WEIGHTS / f"{name}.safetensors"
+    path = Path(name)
+    file = path / "weights.safetensors" if path.is_dir() else path
+    if not file.is_file():
+        raise ValueError(
+            f"{name}: is neither a model that ships ({', '.join(list_models())}) nor a file of weights; name one"
+        )
+    return file

@@ -1,0 +1,207 @@
+"""What a trained model says: of anything that holds a shape, in any pose, and of bad files."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import qecnet
+from qecnet.algebra import angular_distance, conjugate, multiply, random_quaternion, rotate
+from qecnet.data import make_shape, write
+from qecnet.geometry import Mesh, PointCloud, PrepareConfig
+from qecnet.models import Failure, Model
+from qecnet.nn import CONFIGS, BaselineConfig, QECConfig, QECNet, make_network, save_network
+
+ROOT = Path(__file__).parents[2]
+NAME = "modelnet10-paper"
+
+
+@pytest.fixture(scope="module")
+def model():
+    return qecnet.load(NAME)
+
+
+@pytest.fixture(scope="module")
+def featured():
+    """A network with features that has learned nothing: equivariant all the same."""
+    torch.manual_seed(0)
+    network = QECNet(replace(CONFIGS["features"], classes=3))
+    return Model("untrained", network, ("a", "b", "c"), PrepareConfig(method="centred", points=2000))
+
+
+@pytest.fixture(scope="module")
+def chair():
+    return make_shape("chair", 3)
+
+
+def turned(mesh: Mesh, q, by=(0.0, 0.0, 0.0)) -> Mesh:
+    return replace(mesh, vertices=rotate(q, mesh.vertices) + torch.tensor(by, dtype=torch.float64))
+
+
+def test_importing_the_package_is_light():
+    code = "import sys, qecnet; qecnet.__version__; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        qecnet.nothing  # noqa: B018
+
+
+def test_models_have_names():
+    assert {"modelnet10-paper", "modelnet40-paper"} <= {*qecnet.list_models()}
+
+
+@pytest.mark.parametrize("name", ["modelnet10-paper", "modelnet40-paper"])
+def test_weights_that_ship_are_those_that_were_measured(name):
+    shipped = ROOT / "src" / "qecnet" / "models" / "weights" / f"{name}.safetensors"
+    assert shipped.read_bytes() == (ROOT / "results" / name / "weights.safetensors").read_bytes()
+
+
+def test_a_run_is_loaded_by_its_path(model):
+    again = qecnet.load(ROOT / "results" / NAME)
+    assert again.classes == model.classes
+    assert again.config == model.config
+
+
+def test_what_is_no_model_is_said_in_a_sentence(tmp_path):
+    with pytest.raises(ValueError, match=r"^nothing: is neither a model that ships \(.*modelnet10-paper"):
+        qecnet.load("nothing")
+    baseline, bare, damaged = (tmp_path / f"{name}.safetensors" for name in ("baseline", "bare", "damaged"))
+    save_network(baseline, make_network(BaselineConfig("pointnet", 2)), ["a", "b"], {})
+    with pytest.raises(ValueError, match="the baseline pointnet, which has no poses"):
+        qecnet.load(baseline)
+    save_network(bare, QECNet(QECConfig(2)), ["a", "b"], {})
+    with pytest.raises(ValueError, match="does not say how its network was trained"):
+        qecnet.load(bare)
+    damaged.write_bytes(b"no weights")
+    with pytest.raises(ValueError, match="damaged"):
+        qecnet.load(damaged)
+
+
+def test_an_answer_says_everything(model, chair):
+    answer = model.predict(chair)
+    assert answer.error is None
+    assert [*answer.scores][:2] == [answer.label, answer.second]
+    assert set(answer.scores) == set(model.classes)
+    assert answer.confidence == max(answer.scores.values()) == answer.scores[answer.label]
+    assert answer.pose.shape == (4,)
+    assert answer.pose.dtype == torch.float64
+    assert torch.isclose(answer.pose.norm(), torch.tensor(1.0, dtype=torch.float64))
+    assert answer.milliseconds > 0
+    assert answer.label in repr(answer)
+    answer.activations.requires_grad_()  # users may do anything with what they get
+
+
+def test_whatever_holds_the_points_gives_the_same_answer(model, chair, tmp_path):
+    points = chair.sample(1500, torch.Generator().manual_seed(0)).points
+    write(tmp_path / "cloud.npy", PointCloud(points))
+    shapes = [points, np.asfortranarray(points.numpy()), PointCloud(points), tmp_path / "cloud.npy"]
+    answers = model.predict([*shapes, str(tmp_path / "cloud.npy")])
+    assert answers[-1].name == str(tmp_path / "cloud.npy")
+    for answer in answers[1:]:
+        assert torch.allclose(answer.activations, answers[0].activations, atol=1e-5)
+        assert torch.allclose(answer.pose, answers[0].pose, atol=1e-5)
+
+
+def test_a_mesh_is_the_file_it_is_written_to(model, chair, tmp_path):
+    write(tmp_path / "chair.ply", chair)
+    assert torch.equal(model.predict(chair).poses, model.predict(tmp_path / "chair.ply").poses)
+
+
+def test_the_seed_draws_the_points(model, chair):
+    first, again, other = (model.predict(chair, seed=seed) for seed in (1, 1, 2))
+    assert torch.equal(first.activations, again.activations)
+    assert not torch.equal(first.activations, other.activations)
+
+
+@pytest.mark.parametrize("which", ["model", "featured"])
+def test_the_class_stays_and_the_pose_turns(which, chair, request):
+    model = request.getfixturevalue(which)
+    q = random_quaternion(3, generator=5, dtype=torch.float64)
+    upright, *others = model.predict([chair, *(turned(chair, one, (5.0, -3.0, 1.0)) for one in q)])
+    for one, answer in zip(q, others, strict=True):
+        assert answer.label == upright.label
+        assert abs(answer.confidence - upright.confidence) < 0.02
+        assert angular_distance(answer.pose, multiply(one, upright.pose)) < np.radians(2)
+        assert upright.descriptor @ answer.descriptor > 0.999
+
+
+@pytest.mark.parametrize("which", ["model", "featured"])
+def test_a_shape_is_aligned_with_itself_turned_and_moved(which, chair, request):
+    model = request.getfixturevalue(which)
+    q, by = random_quaternion((), generator=6, dtype=torch.float64), (2.0, 0.5, -1.0)
+    found = model.align(chair, turned(chair, q, by))
+    assert angular_distance(found.rotation, q) < np.radians(2)
+    assert torch.allclose(found.translation, torch.tensor(by, dtype=torch.float64), atol=0.05)
+    assert found.residual < 0.05
+    homogeneous = torch.cat((chair.vertices, torch.ones(len(chair.vertices), 1, dtype=torch.float64)), 1)
+    assert torch.allclose(homogeneous @ found.matrix.T[:, :3], found.moved(chair.vertices), atol=1e-12)
+
+
+def test_alignment_there_and_back_is_nothing(model, chair):
+    sofa = make_shape("sofa", 1)
+    there, back = model.align(chair, sofa), model.align(sofa, chair)
+    assert angular_distance(there.rotation, conjugate(back.rotation)) < 1e-6
+
+
+@pytest.mark.parametrize(("which", "width"), [("model", 10), ("featured", 256)])
+def test_descriptors_have_length_one(which, width, chair, request):
+    model = request.getfixturevalue(which)
+    found = model.embed([chair, make_shape("bed", 1)])
+    assert found.shape == (2, width)
+    assert torch.allclose(found.norm(dim=-1), torch.ones(2))
+    assert torch.allclose(found[0], model.predict(chair).descriptor, atol=1e-5)
+
+
+def test_a_bad_file_does_not_stop_the_rest(model, chair, tmp_path):
+    good, bad = tmp_path / "good.npy", tmp_path / "bad.off"
+    write(good, chair.sample(600, torch.Generator().manual_seed(0)))
+    bad.write_text("OFF\n3 1 0\n0 0 0\n")
+    line = tmp_path / "line.npy"
+    np.save(line, np.outer(np.arange(50), [1.0, 2, 3]))
+    paths = [bad, good, tmp_path / "none.ply", *[good] * 16, line]
+    found = [*model.predict_many(paths)]
+    assert [one.name for one in found] == [str(path) for path in paths]
+    assert [type(one) is Failure for one in found] == [path != good for path in paths]
+    for one in (found[0], found[2], found[-1]):
+        assert one.error.startswith(one.name + ": ")
+        assert "\n" not in one.error
+    assert "no surface" in found[-1].error
+    alone = model.predict(good)
+    assert all(torch.allclose(one.activations, alone.activations, atol=1e-5) for one in found if not one.error)
+    with pytest.raises(ValueError, match=r"none\.ply: cannot be opened"):
+        model.predict([good, tmp_path / "none.ply"])
+
+
+def test_files_are_taken_as_they_are_needed(model, chair, tmp_path):
+    good = tmp_path / "good.npy"
+    write(good, chair.sample(600, torch.Generator().manual_seed(0)))
+
+    def paths():
+        yield from [good] * 16
+        raise AssertionError("nobody has asked for the rest")
+
+    answers = model.predict_many(paths())
+    assert next(answers).label
+    answers.close()
+
+
+def test_workers_change_no_answer(model, chair, tmp_path):
+    write(tmp_path / "good.npy", chair.sample(600, torch.Generator().manual_seed(0)))
+    paths = [tmp_path / "good.npy", tmp_path / "none.ply"] * 2
+    for one, two in zip(model.predict_many(paths), model.predict_many(paths, workers=2), strict=True):
+        assert one.error == two.error
+        assert one.error or torch.equal(one.activations, two.activations)
+
+
+@pytest.mark.parametrize("points", [np.zeros((4, 3)), np.zeros((5, 2)), np.full((20, 3), np.nan), np.zeros((0, 3))])
+def test_points_that_are_no_cloud_are_said_in_a_sentence(model, points):
+    with pytest.raises(ValueError, match=r"^cloud: "):
+        model.predict(points)
+
+
+def test_whole_numbers_are_points(model):
+    points = torch.randint(0, 50, (400, 3), generator=torch.Generator().manual_seed(0))
+    assert torch.equal(model.predict(points).activations, model.predict(points.double()).activations)
