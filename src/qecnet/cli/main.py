@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from qecnet import __version__
 from qecnet.cli import evaluate
 from qecnet.cli.card import card
+from qecnet.cli.classify import classify
 from qecnet.cli.frames import frames
+from qecnet.cli.info import info
+from qecnet.cli.models import models
 from qecnet.cli.repeatability import repeatability
 from qecnet.cli.report import report
 from qecnet.cli.train import train
@@ -19,12 +25,25 @@ app = typer.Typer(
 )
 app.add_typer(evaluate.app, name="evaluate")
 app.command()(card)
+app.command()(classify)
 app.command()(frames)
+app.command()(info)
+app.command()(models)
 app.command()(repeatability)
 app.command()(report)
 app.command()(train)
 
 
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"qecnet {__version__}")
+        raise typer.Exit
+
+
 @app.callback()
-def main() -> None:
+def main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which it is.")
+    ] = False,
+) -> None:
     """What is this 3D shape, and which way is it turned?"""

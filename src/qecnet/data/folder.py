@@ -87,10 +87,10 @@ def arranged(path: Path, entries: list[Entry]) -> tuple[list[Entry], bool]:
 def _in_folder(root: Path) -> Iterable[Entry]:
     for place, folders, files in os.walk(root, followlinks=True):
         here = Path(place).relative_to(root).parts
-        folders[:] = [name for name in folders if _counts(name) and len(here) < _DEEPEST]
+        folders[:] = [name for name in folders if counts(name) and len(here) < _DEEPEST]
         for name in files:
             path = Path(place, name)
-            if _counts(name) and path.suffix.lower() in SUFFIXES:
+            if counts(name) and path.suffix.lower() in SUFFIXES:
                 status = path.stat()
                 yield Entry((*here, name), status.st_size, FileSource(path, status.st_size, status.st_mtime_ns))
 
@@ -108,9 +108,10 @@ def _in_zip(path: Path) -> Iterable[Entry]:
     for info in members(path):
         parts = PurePosixPath(info.filename).parts
         shape = PurePosixPath(info.filename).suffix.lower() in (*SUFFIXES, ".drc")
-        if shape and not info.is_dir() and all(map(_counts, parts)):
+        if shape and not info.is_dir() and all(map(counts, parts)):
             yield Entry(parts, info.file_size, ZipSource(path, info.filename, info.CRC))
 
 
-def _counts(name: str) -> bool:
+def counts(name: str) -> bool:
+    """Whether a file or a folder of this name may hold shapes; hidden files, READMEs and macOS's leavings do not."""
     return not name.startswith((".", "__MACOSX")) and name.lower().partition(".")[0] not in ("readme", "license")

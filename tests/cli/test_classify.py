@@ -1,0 +1,174 @@
+"""`qec classify`, `qec models`, `qec info` and `qec --version` as a user runs them."""
+
+import csv
+import io
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import qecnet
+from qecnet.cli.main import app
+from qecnet.data import make_shape, write
+from qecnet.geometry import PointCloud
+
+QEC = Path(sys.executable).with_name("qec")
+
+
+@pytest.fixture
+def run():
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """A chair in each format, and what cannot be read beside it."""
+    folder = tmp_path_factory.mktemp("library")
+    chair = make_shape("chair", 3)
+    cloud = chair.sample(800, torch.Generator().manual_seed(0))
+    for suffix in (".off", ".ply"):
+        write(folder / f"chair{suffix}", chair)
+    for suffix in (".pcd", ".xyz", ".npy"):
+        write(folder / f"cloud{suffix}", PointCloud(cloud.points))
+    (folder / "deep").mkdir()
+    vertices = "".join(f"v {x} {y} {z}\n" for x, y, z in chair.vertices.tolist())
+    faces = "".join(f"f {a} {b} {c}\n" for a, b, c in (chair.faces + 1).tolist())
+    (folder / "deep" / "chair.obj").write_text(vertices + faces)
+    corners = chair.vertices[chair.faces].numpy().astype("<f4")
+    triangles = np.zeros(len(corners), [("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+    triangles["corners"] = corners
+    (folder / "deep" / "chair.stl").write_bytes(bytes(80) + len(corners).to_bytes(4, "little") + triangles.tobytes())
+    return folder
+
+
+@pytest.fixture
+def spoiled(library, tmp_path):
+    """A good file between two bad ones."""
+    (tmp_path / "a.ply").write_bytes(b"ply\nformat ascii 1.0\n")
+    shutil.copy(library / "cloud.npy", tmp_path / "b.npy")
+    (tmp_path / "c [bold].off").write_text("OFF\n3 1 0\n0 0 0\n")
+    return tmp_path
+
+
+def test_the_real_command_on_a_folder_of_all_formats(library):
+    done = subprocess.run([QEC, "classify", library, "--json"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    found = {Path(row["file"]).name: row for row in map(json.loads, done.stdout.splitlines())}
+    assert [*found] == ["chair.off", "chair.ply", "cloud.npy", "cloud.pcd", "cloud.xyz", "chair.obj", "chair.stl"]
+    for row in found.values():
+        assert row["label"] == "chair"
+        assert row["confidence"] == max(row["scores"].values())
+        assert np.isclose(np.linalg.norm(row["pose"]), 1)
+    for same in ("chair.off", "chair.obj"):
+        assert np.allclose(found["chair.ply"]["pose"], found[same]["pose"], atol=1e-3)
+
+
+def test_the_table_says_all_of_it(run, library):
+    result = run("classify", library / "cloud.npy", library / "chair.off")
+    assert result.exit_code == 0, result.output
+    rows = [line for line in result.stdout.splitlines() if ".npy" in line or ".off" in line]
+    assert len(rows) == 2
+    for row in rows:
+        assert "chair" in row
+        assert "° about (" in row
+
+
+def test_csv_has_a_line_for_each(run, spoiled):
+    result = run("classify", spoiled, "--csv")
+    assert result.exit_code == 1
+    bad, good, worse = csv.DictReader(io.StringIO(result.stdout))
+    assert good["label"] == "chair"
+    assert good["error"] == ""
+    assert np.isclose(sum(float(good[axis]) ** 2 for axis in "wxyz"), 1)
+    assert bad["label"] == worse["label"] == ""
+    assert bad["error"]
+
+
+def test_bad_files_are_said_and_the_others_done(run, spoiled):
+    result = run("classify", spoiled, spoiled / "none.ply", "--json")
+    assert result.exit_code == 1
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert ["label" in row for row in rows] == [False, True, False, False]
+    assert all(row["error"].startswith(row["file"]) for row in rows if "error" in row)
+    said = result.stderr.splitlines()
+    assert len(said) == 3
+    assert all(line.startswith(f"qec: {spoiled}") for line in said)
+    table = run("classify", spoiled)
+    assert table.exit_code == 1
+    assert "b.npy" in table.stdout
+    assert "a.ply" not in table.stdout
+
+
+def test_globs_and_folders_that_hold_nothing_fail_alone(run, library, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = run("classify", tmp_path / "empty", tmp_path / "*.ply", library / "*.n?y", "--json")
+    assert result.exit_code == 1
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [Path(row["file"]).name for row in rows] == ["empty", "*.ply", "cloud.npy"]
+    assert "holds no file" in rows[0]["error"]
+    assert "matches no file" in rows[1]["error"]
+    assert rows[2]["label"] == "chair"
+
+
+def test_who_is_not_sure_is_unknown(run, library):
+    unsure, sure = (
+        json.loads(run("classify", library / "cloud.npy", "--json", "--min-confidence", limit).stdout)
+        for limit in (0.99, 0.1)
+    )
+    assert unsure["label"] == "unknown"
+    assert sure["label"] == "chair"
+    assert unsure["confidence"] == sure["confidence"]
+
+
+def test_another_model_has_other_classes(run, library):
+    found = json.loads(run("classify", library / "cloud.npy", "--json", "--model", "modelnet40-paper").stdout)
+    assert len(found["scores"]) == 40
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [(("--model", "nothing"), "nothing: is neither a model that ships"), (("--json", "--csv"), "choose one of them")],
+)
+def test_what_was_asked_wrongly_is_one_sentence(run, library, options, said):
+    result = run("classify", library / "cloud.npy", *options)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1
+    assert said in result.stderr
+
+
+def test_models_are_named_with_their_classes(run):
+    result = run("models")
+    assert result.exit_code == 0
+    for name in qecnet.list_models():
+        assert name in result.stdout
+    assert result.stdout.count("(default)") == 1
+    assert "46,990" in result.stdout
+    assert "night_stand" in result.stdout
+
+
+def test_info_says_what_a_file_holds(run, library, tmp_path):
+    assert "mesh, 648 vertices, 1,248 triangles" in run("info", library / "chair.off").stdout
+    points = torch.tensor([[0.0, 0, 0], [2, 4, 8], [2, 4, 8], [float("nan"), 0, 0]])
+    np.save(tmp_path / "cloud.npy", points.numpy())
+    said = run("info", tmp_path / "cloud.npy").stdout
+    assert "cloud, 2 points" in said
+    assert "size    2 × 4 × 8" in said
+    assert "1 points that are not finite" in said
+    assert "1 points that are repeated" in said
+    bad = run("info", tmp_path / "none.ply")
+    assert bad.exit_code == 1
+    assert len(bad.stderr.splitlines()) == 1
+
+
+def test_the_version_is_said(run):
+    result = run("--version")
+    assert result.exit_code == 0
+    assert result.stdout == f"qecnet {qecnet.__version__}\n"
