@@ -8,11 +8,13 @@ import typer
 
 from qecnet import __version__
 from qecnet.cli import evaluate
+from qecnet.cli.align import align
 from qecnet.cli.card import card
 from qecnet.cli.classify import classify
 from qecnet.cli.frames import frames
 from qecnet.cli.info import info
 from qecnet.cli.models import models
+from qecnet.cli.orient import orient
 from qecnet.cli.repeatability import repeatability
 from qecnet.cli.report import report
 from qecnet.cli.train import train
@@ -24,11 +26,13 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(evaluate.app, name="evaluate")
+app.command()(align)
 app.command()(card)
 app.command()(classify)
 app.command()(frames)
 app.command()(info)
 app.command()(models)
+app.command()(orient)
 app.command()(repeatability)
 app.command()(report)
 app.command()(train)

@@ -40,13 +40,18 @@ def parse(data: bytes, suffix: str) -> Parts:
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Malformed("is UTF-16 text; save it as UTF-8 or ASCII")
     data = data.removeprefix(b"\xef\xbb\xbf")
-    kind = _by_content(data) or suffix
+    kind = kind_of(data, suffix)
     if kind not in _PARSERS:
         known = ", ".join(name[1:].upper() for name in _PARSERS)
         raise Malformed(f"is of no format that is read here; save it as one of {known}")
     # Damaged bytes make numbers that do not fit; they become NaN, infinite or unlike themselves, and are found as such.
     with np.errstate(invalid="ignore", over="ignore"):
         return _PARSERS[kind](data)
+
+
+def kind_of(data: bytes, suffix: str) -> str:
+    """The extension of the format that a file's bytes have, whatever extension its path has."""
+    return _by_content(data) or suffix
 
 
 def _by_content(data: bytes) -> str | None:

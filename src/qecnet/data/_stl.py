@@ -19,10 +19,14 @@ def is_binary(data: bytes) -> bool:
     return len(data) >= _HEAD and len(data) == _HEAD + _TRIANGLE.itemsize * _count(data)
 
 
-def parse(data: bytes) -> Parts:
+def is_text(data: bytes) -> bool:
     # Text has no zero bytes; the number of triangles has them, even below a header that begins with `solid`.
-    is_text = data.lstrip()[:5].lower() == b"solid" and b"\0" not in data[:_HEAD]
-    if is_text and not is_binary(data):
+    begins = data.lstrip()[:5].lower() == b"solid" and b"\0" not in data[:_HEAD]
+    return begins and not is_binary(data)
+
+
+def parse(data: bytes) -> Parts:
+    if is_text(data):
         return _soup(_ascii_corners(data))
     if len(data) < _HEAD:
         raise Malformed(f"has {len(data)} bytes; a binary STL has at least {_HEAD}")

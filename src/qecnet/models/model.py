@@ -8,15 +8,14 @@ from itertools import islice
 from time import perf_counter
 from typing import TypeVar, overload
 
-import numpy as np
 import torch
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, rotate
-from qecnet.geometry import PointCloud, PrepareConfig
+from qecnet.geometry import PrepareConfig
 from qecnet.models.answer import Alignment, Answer, Failure, relative_pose
 from qecnet.models.inputs import Shape, as_cloud, network_inputs
+from qecnet.models.refine import refined, residual
 from qecnet.models.view import PackedView, View, packed_view, view_of
 from qecnet.nn import Prediction, QECNet
 from qecnet.workers import in_order
@@ -78,16 +77,19 @@ class Model:
         finally:
             views.close()
 
-    def align(self, source: Shape, target: Shape, *, seed: int = 0) -> Alignment:
+    def align(self, source: Shape, target: Shape, *, refine: bool = False, seed: int = 0) -> Alignment:
         """What brings one shape onto another: the rotation between their poses, and then one centre onto the other.
 
-        The two may be scans of one thing, or two things of a class.
+        The two may be scans of one thing, or two things of a class. `refine` follows the nearest points from there,
+        which takes the extra `qecnet[refine]`.
         """
         before, after = (as_cloud(shape, self.config, seed) for shape in (source, target))
         first, second = self.predict([before, after])
         rotation = relative_pose(first, second)
         translation = second.centre - rotate(rotation, first.centre)
-        return Alignment(rotation, translation, _residual(before, after, rotation, translation), first, second)
+        distance = residual(rotation, translation, before, after)
+        found = Alignment(rotation, translation, distance, first, second)
+        return refined(found, before, after) if refine else found
 
     def embed(self, shapes: Sequence[Shape], *, seed: int = 0) -> Tensor:
         """Descriptors that no rotation changes, each of length 1; those of like shapes have a large product. → (N, D)
@@ -96,6 +98,12 @@ class Model:
         """
         answers = self.predict([*shapes], seed=seed)
         return torch.stack([answer.descriptor for answer in answers])
+
+    @property
+    def width(self) -> int:
+        """D, how many numbers a descriptor has."""
+        features = self.network.config.features
+        return len(self.classes) if features is None else features.summary
 
     def _answers(self, views: Sequence[View]) -> list[Answer]:
         if not views:
@@ -123,10 +131,3 @@ def _batches(views: Iterable[T]) -> Iterator[list[T]]:
     views = iter(views)
     while batch := list(islice(views, _BATCH)):
         yield batch
-
-
-def _residual(source: PointCloud, target: PointCloud, rotation: Tensor, translation: Tensor) -> float:
-    """The root mean square of the distances from the moved source's points to the nearest ones of the target."""
-    moved = rotate(rotation, source.points.double()) + translation
-    distances = cKDTree(target.points.double().numpy()).query(moved.numpy())[0]
-    return float(np.sqrt(np.mean(np.square(distances))))

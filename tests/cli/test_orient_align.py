@@ -1,0 +1,145 @@
+"""`qec orient` and `qec align` as a user runs them."""
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import qecnet
+from qecnet.algebra import angular_distance, from_matrix, random_quaternion, rotate, to_matrix
+from qecnet.cli.main import app
+from qecnet.data import make_shape, read, write
+
+QEC = Path(sys.executable).with_name("qec")
+TURN = random_quaternion((), generator=2, dtype=torch.float64)
+SHIFT = torch.tensor([5.0, 1.0, -2.0], dtype=torch.float64)
+
+
+@pytest.fixture
+def run():
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def chair():
+    return make_shape("chair", 3)
+
+
+@pytest.fixture
+def folder(tmp_path, chair):
+    """A chair, the same one turned and moved, as a mesh and as a cloud."""
+    there = replace(chair, vertices=rotate(TURN, chair.vertices) + SHIFT)
+    write(tmp_path / "chair.ply", chair)
+    write(tmp_path / "turned.ply", there)
+    write(tmp_path / "scan.xyz", there.sample(900, torch.Generator().manual_seed(0)))
+    return tmp_path
+
+
+def motion_between(before: torch.Tensor, after: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rotation from one set of points to the same ones elsewhere (Kabsch), and how far off they are then."""
+    a, b = before - before.mean(0), after - after.mean(0)
+    u, _, v = torch.linalg.svd(a.T @ b)
+    signs = torch.diag(torch.tensor([1.0, 1.0, float(torch.sign(torch.det(u @ v)))], dtype=torch.float64))
+    rotation = v.T @ signs @ u.T
+    return from_matrix(rotation), (a @ rotation.T - b).abs().amax()
+
+
+def test_the_real_command_turns_a_file_by_its_pose(folder):
+    done = subprocess.run(
+        [QEC, "orient", folder / "turned.ply", "-o", folder / "out.ply"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "chair, turned by" in done.stdout
+    before, after = read(folder / "turned.ply"), read(folder / "out.ply")
+    assert torch.equal(before.faces, after.faces), "the same mesh, and no sample of it"
+    rotation, off = motion_between(before.vertices, after.vertices)
+    pose = qecnet.load("modelnet10-paper").predict(folder / "turned.ply").pose
+    assert off < 1e-6
+    assert angular_distance(rotation, pose * torch.tensor([1, -1, -1, -1])) < 1e-4
+    assert (before.vertices.mean(0) - after.vertices.mean(0)).norm() < 1, "it stays where it was"
+
+
+def test_upright_is_the_same_for_all_poses(run, folder):
+    assert run("orient", folder / "chair.ply", folder / "turned.ply", "-o", folder / "out").exit_code == 0
+    first, second = (read(folder / "out" / name).vertices for name in ("chair.ply", "turned.ply"))
+    rotation, _ = motion_between(first, second)
+    assert angular_distance(rotation, torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)) < np.radians(2)
+
+
+def test_a_folder_keeps_its_places_and_bad_files_stop_nobody(run, folder, tmp_path):
+    library = tmp_path / "library"
+    (library / "deep").mkdir(parents=True)
+    (folder / "scan.xyz").rename(library / "deep" / "scan.xyz")
+    (library / "bad.off").write_text("OFF\n3 1 0\n0 0 0\n")
+    result = run("orient", library, "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert "bad.off" in result.stderr
+    written = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()]
+    assert written == [Path("deep/scan.xyz")]
+    assert len(read(tmp_path / "out" / "deep" / "scan.xyz")) == 900
+
+
+def test_nothing_is_overwritten_unasked(run, folder):
+    before = (folder / "chair.ply").read_bytes()
+    for arguments in (("orient", folder / "turned.ply"), ("align", folder / "turned.ply", folder / "scan.xyz")):
+        refused = run(*arguments, "-o", folder / "chair.ply")
+        assert refused.exit_code == 1
+        assert "exists already" in refused.stderr
+        assert len(refused.stderr.splitlines()) == 1
+        assert (folder / "chair.ply").read_bytes() == before
+    assert run("orient", folder / "turned.ply", "-o", folder / "chair.ply", "--force").exit_code == 0
+    assert (folder / "chair.ply").read_bytes() != before
+
+
+def test_a_file_is_written_in_its_own_format(run, folder):
+    for arguments in (("orient", folder / "turned.ply"), ("align", folder / "turned.ply", folder / "chair.ply")):
+        refused = run(*arguments, "-o", folder / "out.obj")
+        assert refused.exit_code == 1
+        assert "name it *.ply" in refused.stderr
+        assert not (folder / "out.obj").exists()
+
+
+def test_two_files_of_one_name_do_not_become_one(run, folder, tmp_path):
+    (tmp_path / "other").mkdir()
+    write(tmp_path / "other" / "chair.ply", read(folder / "chair.ply"))
+    result = run("orient", folder / "chair.ply", tmp_path / "other" / "chair.ply", "-o", tmp_path / "out")
+    assert result.exit_code == 1
+    assert "as another file is" in result.stderr
+    assert (tmp_path / "out" / "chair.ply").exists()
+
+
+def test_align_says_the_motion_and_makes_it(run, folder, chair):
+    result = run("align", folder / "chair.ply", folder / "turned.ply", "-o", folder / "out.ply", "--refine")
+    assert result.exit_code == 0, result.output
+    said = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines() if not line.startswith(" ")}
+    assert [*said] == ["source", "target", "quaternion", "axis-angle", "matrix", "translation", "residual"]
+    quaternion = torch.tensor([float(word) for word in said["quaternion"][:4]], dtype=torch.float64)
+    assert angular_distance(quaternion, TURN) < np.radians(1)
+    there = read(folder / "turned.ply").vertices
+    assert (read(folder / "out.ply").vertices - there).abs().amax() < 0.05
+    assert float(said["residual"][0]) < 0.05
+
+
+def test_a_matrix_for_scripts(folder):
+    command = [QEC, "align", folder / "chair.ply", folder / "scan.xyz", "--transform-only"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    matrix = np.loadtxt(done.stdout.splitlines())
+    assert matrix.shape == (4, 4)
+    assert np.allclose(matrix[3], [0, 0, 0, 1])
+    assert np.allclose(matrix[:3, :3] @ matrix[:3, :3].T, np.eye(3), atol=1e-6)
+    expected = qecnet.load("modelnet10-paper").align(folder / "chair.ply", folder / "scan.xyz")
+    assert np.allclose(matrix[:3, :3], to_matrix(expected.rotation).numpy(), atol=1e-4)
+
+
+def test_what_cannot_be_aligned_is_one_sentence(run, folder):
+    result = run("align", folder / "chair.ply", folder / "none.ply", "-o", folder / "out.ply")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert not (folder / "out.ply").exists()

@@ -1,0 +1,60 @@
+"""The last degrees of an alignment, by the nearest points."""
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion, rotate
+from qecnet.data import make_shape
+from qecnet.geometry import PointCloud
+from qecnet.models import Alignment
+from qecnet.models.refine import refined, residual
+
+TURN = random_quaternion((), generator=1, dtype=torch.float64)
+SHIFT = torch.tensor([40.0, -10.0, 3.0], dtype=torch.float64)
+
+
+def scans(scale=7.0):
+    """Two samples of a chair, the second one moved, in units in which it is seven metres high."""
+    mesh = make_shape("chair", 3)
+    first, second = (mesh.sample(4000, torch.Generator().manual_seed(seed)).points * scale for seed in (0, 1))
+    return PointCloud(first), PointCloud(rotate(TURN, second) + SHIFT)
+
+
+def about_right(source, target, degrees=8.0):
+    """Off by some degrees about the source's centre, and by a bit."""
+    off = from_rotvec(torch.tensor([0.0, np.radians(degrees), 0.0], dtype=torch.float64))
+    rotation = multiply(TURN, off)
+    centre = source.points.mean(0)
+    translation = rotate(TURN, centre) + SHIFT - rotate(rotation, centre) + 0.1
+    distance = residual(rotation, translation, source, target)
+    return Alignment(rotation, translation, distance, None, None)
+
+
+def test_a_start_that_is_about_right_becomes_right():
+    pytest.importorskip("small_gicp")
+    source, target = scans()
+    start = about_right(source, target)
+    found = refined(start, source, target)
+    assert angular_distance(found.rotation, TURN) < np.radians(0.5)
+    assert torch.allclose(found.translation, SHIFT, atol=0.05)
+    assert found.residual < start.residual / 2
+    assert np.isclose(found.residual, residual(found.rotation, found.translation, source, target))
+
+
+def test_what_lies_right_is_left_alone():
+    pytest.importorskip("small_gicp")
+    source, _ = scans()
+    target = PointCloud(rotate(TURN, source.points) + SHIFT)
+    start = Alignment(TURN, SHIFT, residual(TURN, SHIFT, source, target), None, None)
+    assert start.residual < 1e-9
+    assert refined(start, source, target).residual <= start.residual
+
+
+def test_who_has_no_small_gicp_is_told_how_to_get_it(monkeypatch):
+    monkeypatch.setitem(sys.modules, "small_gicp", None)
+    source, target = scans()
+    with pytest.raises(ValueError, match=r"pip install 'qecnet\[refine\]'"):
+        refined(about_right(source, target), source, target)
