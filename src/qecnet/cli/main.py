@@ -12,11 +12,13 @@ from qecnet.cli.align import align
 from qecnet.cli.card import card
 from qecnet.cli.classify import classify
 from qecnet.cli.frames import frames
+from qecnet.cli.index import index
 from qecnet.cli.info import info
 from qecnet.cli.models import models
 from qecnet.cli.orient import orient
 from qecnet.cli.repeatability import repeatability
 from qecnet.cli.report import report
+from qecnet.cli.search import search
 from qecnet.cli.train import train
 
 app = typer.Typer(
@@ -30,11 +32,13 @@ app.command()(align)
 app.command()(card)
 app.command()(classify)
 app.command()(frames)
+app.command()(index)
 app.command()(info)
 app.command()(models)
 app.command()(orient)
 app.command()(repeatability)
 app.command()(report)
+app.command()(search)
 app.command()(train)
 
 

@@ -1,0 +1,150 @@
+"""Descriptors of a library of files, kept in one file: nearest shapes in any pose, and how each is turned."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Generator, Iterable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from qecnet.algebra import canonicalize, conjugate, multiply
+from qecnet.files import read_tensors, write_tensors
+from qecnet.models.answer import Answer, Failure
+from qecnet.models.model import Model
+
+Stamps = Mapping[str, tuple[int, int]]
+"""Each file's size and time of change in nanoseconds, by its path relative to the library's folder."""
+
+_SECONDS = 30.0
+"""Between two savings: an interruption loses no more than this."""
+
+
+class Neighbour(NamedTuple):
+    """A shape of a library: its file, its class, the product of descriptors (1 for the same shape), and the rotation,
+    (4,), WXYZ, that turns it into the query."""
+
+    file: str
+    label: str
+    likeness: float
+    rotation: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """What a model saw of N files.
+
+    Attributes:
+        model: its name, and key: which weights these were.
+        files: N paths, relative to the folder of the library.
+        stamps: (N, 2), each file's size and time of change.
+        descriptors: (N, D), of length 1; labels: (N,), indices into `classes`; poses: (N, 4), WXYZ, of these classes.
+    """
+
+    model: str
+    key: str
+    classes: tuple[str, ...]
+    files: tuple[str, ...]
+    stamps: Tensor
+    descriptors: Tensor
+    labels: Tensor
+    poses: Tensor
+
+    def nearest(self, query: Answer, count: int = 10) -> list[Neighbour]:
+        """The most alike shapes, most alike first. Poses are compared as those of the neighbour's class."""
+        likeness, rows = (self.descriptors @ query.descriptor).topk(min(count, len(self.files)))
+        labels = self.labels[rows]
+        rotations = canonicalize(multiply(query.poses[labels], conjugate(self.poses[rows].double())))
+        return [
+            Neighbour(self.files[row], self.classes[label], float(value), rotation)
+            for row, label, value, rotation in zip(rows.tolist(), labels.tolist(), likeness, rotations, strict=True)
+        ]
+
+    def unchanged(self, stamps: Stamps) -> Library:
+        """Without files that are gone, or are no longer what they were."""
+        known = zip(self.files, map(tuple, self.stamps.tolist()), strict=True)
+        kept = [row for row, (name, stamp) in enumerate(known) if stamps.get(name) == stamp]
+        rows = torch.tensor(kept, dtype=torch.int64)
+        tensors: dict[str, Any] = {name: getattr(self, name)[rows] for name in _TENSORS}
+        return replace(self, files=tuple(self.files[row] for row in kept), **tensors)
+
+    def adding(self, answers: Mapping[str, Answer], stamps: Stamps) -> Library:
+        """With answers by file behind what there is."""
+        if not answers:
+            return self
+        said = [*answers.values()]
+        more = {
+            "stamps": torch.tensor([stamps[name] for name in answers], dtype=torch.int64),
+            "descriptors": torch.stack([answer.descriptor for answer in said]),
+            "labels": torch.stack([answer.activations.argmax() for answer in said]),
+            "poses": torch.stack([answer.pose.float() for answer in said]),
+        }
+        tensors: dict[str, Any] = {name: torch.cat((getattr(self, name), more[name])) for name in _TENSORS}
+        return replace(self, files=(*self.files, *answers), **tensors)
+
+    def write(self, path: Path) -> None:
+        """In one step: who reads it meanwhile reads the one before."""
+        about = {name: getattr(self, name) for name in ("model", "key", "classes", "files")}
+        write_tensors(path, {name: getattr(self, name) for name in _TENSORS}, about)
+
+
+_TENSORS = ("stamps", "descriptors", "labels", "poses")
+
+
+def read_library(path: Path) -> Library:
+    """What `Library.write` wrote."""
+    tensors, about = read_tensors(path)
+    try:
+        classes, files = tuple(about["classes"]), tuple(about["files"])
+        return Library(about["model"], about["key"], classes, files, *(tensors[name] for name in _TENSORS))
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"{path}: holds no library of shapes; make one with qec index") from error
+
+
+def empty_library(model: Model) -> Library:
+    """Of a model that has seen nothing yet."""
+    stamps = torch.zeros(0, 2, dtype=torch.int64)
+    descriptors, poses = torch.zeros(0, model.width), torch.zeros(0, 4)
+    return Library(model.name, key_of(model), model.classes, (), stamps, descriptors, stamps[:, 0], poses)
+
+
+def key_of(model: Model) -> str:
+    """Of all that a descriptor depends on, beside the file."""
+    about = hashlib.sha256(repr((model.classes, model.config, model.network.config)).encode())
+    for name, tensor in sorted(model.network.state_dict().items()):
+        about.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return about.hexdigest()
+
+
+def stamps_of(folder: Path, files: Iterable[Path]) -> Stamps:
+    """Of files below a folder."""
+    found = ((path.relative_to(folder).as_posix(), path.stat()) for path in files)
+    return {name: (status.st_size, status.st_mtime_ns) for name, status in found}
+
+
+def extend(
+    library: Library, model: Model, folder: Path, stamps: Stamps, path: Path, workers: int = 1
+) -> Generator[Answer | Failure]:
+    """What the model says of the files that a library does not have yet; with that, the library is written to `path`.
+
+    It is written every now and then, at the end, and when this is closed or interrupted.
+    """
+    known = {*library.files}
+    missing = [name for name in stamps if name not in known]
+    found: dict[str, Answer] = {}
+    saved = monotonic()
+    results = model.predict_many([folder / name for name in missing], workers=workers)
+    try:
+        for name, result in zip(missing, results, strict=True):
+            if isinstance(result, Answer):
+                found[name] = result
+            yield result
+            if monotonic() - saved > _SECONDS:
+                library, found, saved = library.adding(found, stamps), {}, monotonic()
+                library.write(path)
+    finally:
+        library.adding(found, stamps).write(path)

@@ -1,0 +1,85 @@
+"""`qec index` and `qec search` as a user runs them."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from qecnet.algebra import angular_distance, random_quaternion, rotate
+from qecnet.cli.main import app
+from qecnet.data import make_shape, write
+
+QEC = Path(sys.executable).with_name("qec")
+TURN = random_quaternion((), generator=3, dtype=torch.float64)
+
+
+@pytest.fixture
+def run():
+    return lambda *arguments: CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture
+def folder(tmp_path):
+    library = tmp_path / "library"
+    (library / "deep").mkdir(parents=True)
+    for kind in ("bed", "chair"):
+        write(library / f"{kind}.xyz", make_shape(kind, 1).sample(700, torch.Generator().manual_seed(0)))
+    write(library / "deep" / "toilet.off", make_shape("toilet", 1))
+    return library
+
+
+def test_the_real_commands_find_a_turned_shape(folder, tmp_path):
+    toilet = make_shape("toilet", 1)
+    write(tmp_path / "query.ply", replace(toilet, vertices=rotate(TURN, toilet.vertices)))
+    indexed = subprocess.run([QEC, "index", folder], capture_output=True, text=True, check=False)
+    assert indexed.returncode == 0, indexed.stderr
+    assert "3 shapes (3 new or changed, 0 as they were, 0 gone)" in indexed.stdout
+    command = [QEC, "search", tmp_path / "query.ply", "--library", folder, "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert found[0]["file"] == str(folder / "deep" / "toilet.off")
+    assert len(found) == 3
+    assert angular_distance(torch.tensor(found[0]["rotation"], dtype=torch.float64), TURN) < 0.04
+
+
+def test_an_index_is_kept_up_to_date(run, folder):
+    (folder / "bad.ply").write_bytes(b"ply\n")
+    first = run("index", folder)
+    assert first.exit_code == 1
+    assert len(first.stderr.splitlines()) == 1
+    assert "3 shapes (3 new or changed, 0 as they were, 0 gone)" in first.stdout
+    (folder / "bad.ply").unlink()
+    (folder / "bed.xyz").unlink()
+    again = run("index", folder)
+    assert again.exit_code == 0, again.output
+    assert "2 shapes (0 new or changed, 2 as they were, 1 gone)" in again.stdout
+    result = run("search", folder / "chair.xyz", "--library", folder, "-n", 1)
+    assert result.exit_code == 0, result.output
+    assert "chair.xyz" in result.stdout
+    assert "toilet" not in result.stdout
+
+
+def test_an_index_of_other_weights_is_made_anew_only_when_asked(run, folder):
+    assert run("index", folder).exit_code == 0
+    refused = run("index", folder, "--model", "modelnet40-paper")
+    assert refused.exit_code == 1
+    assert "other weights (modelnet10-paper)" in refused.stderr
+    assert run("index", folder, "--model", "modelnet40-paper", "--force").exit_code == 0
+    assert run("search", folder / "chair.xyz", "--library", folder).exit_code == 0
+
+
+def test_what_is_missing_is_one_sentence(run, folder):
+    for arguments, said in (
+        (("index", folder / "none"), "is no folder"),
+        (("search", folder / "chair.xyz", "--library", folder), "make it with qec index"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 1
+        assert len(result.stderr.splitlines()) == 1
+        assert said in result.stderr
