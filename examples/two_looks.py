@@ -47,7 +47,8 @@ def main() -> None:
 
     figure = Figure(figsize=(14, 3.9), facecolor="white")
     panels = [figure.add_subplot(1, 4, number + 1, projection="3d") for number in range(4)]
-    draw_cloud(panels[0], prepared.points)
+    every = (turned.points - prepared.centre) / prepared.scale
+    draw_cloud(panels[0], every[:3000])
     for frame, place in list(zip(prepared.poses, prepared.points, strict=True))[:64]:
         draw_axes(panels[0], frame, place, 0.12, 0.7)
     panels[0].set_title("as it came: local frames")
@@ -56,7 +57,7 @@ def main() -> None:
     panels[1].set_title("first look: from four principal frames")
     draw_votes(panels[2], said.ballots[-1], label, said.ballots[0].best_pose())
     panels[2].set_title("second look: from the first pose")
-    draw_cloud(panels[3], rotate(conjugate(said.pose), prepared.points))
+    draw_cloud(panels[3], rotate(conjugate(said.pose), every[:3000].float()))
     draw_axes(panels[3], torch.eye(4)[0], torch.zeros(3), 1.0, 1.5)
     panels[3].set_title(f"in the pose found: {classes[label]}, {float(said.confidence):.0%}")
     figure.subplots_adjust(left=0, right=1, bottom=0, top=0.9, wspace=0)
@@ -65,7 +66,7 @@ def main() -> None:
 
 def draw_cloud(panel: Axes, points: Tensor) -> None:
     x, y, z = points.T.numpy()
-    panel.scatter(x, y, z, s=3, c=z, cmap="Greys", vmin=-2.5, vmax=1, linewidths=0)
+    panel.scatter(x, y, z, s=4, c=z, cmap="Greys", vmin=-2.5, vmax=0.8, alpha=0.7, linewidths=0)
     tidy(panel)
 
 
