@@ -30,15 +30,11 @@ def in_order(
     is this process itself.
     """
     if workers == 1:
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # another number of threads adds up in another order
-        try:
+        with one_thread():
             if start is not None:
                 start(*given)
             for job in jobs:
                 yield function(*job)
-        finally:
-            torch.set_num_threads(threads)
         return
     # A fork would inherit torch's and BLAS's threads half-way through their work.
     pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start, initargs=(start, given))
@@ -54,6 +50,17 @@ def in_order(
     finally:
         # Whoever stops half-way does not wait for jobs that nobody has begun.
         pool.shutdown(cancel_futures=True)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Torch on one thread: another number adds up in another order, and threads on busy cores wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
 
 
 @contextmanager

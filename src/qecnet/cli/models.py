@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 from rich.console import Console
 from rich.table import Table
 
@@ -14,11 +12,12 @@ from qecnet.nn import count_parameters
 def models() -> None:
     """Name the trained models inside the package; qec classify --model NAME takes one. Example: qec models"""
     table = Table()
-    for heading in ("name", "network", "parameters", "classes"):
-        table.add_column(heading, justify="right" if heading == "parameters" else "left", overflow="fold")
+    for heading in ("name", "network", "parameters"):
+        table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=True)
+    table.add_column("classes")
     for name in list_models():
         model = load(name)
         network = "the paper's" if model.network.config.features is None else "with features"
         told = name + (" (default)" if name == DEFAULT else "")
         table.add_row(told, network, f"{count_parameters(model.network):,}", ", ".join(model.classes))
-    Console(width=None if sys.stdout.isatty() else 1000).print(table)
+    Console().print(table)

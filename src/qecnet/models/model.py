@@ -18,7 +18,7 @@ from qecnet.models.inputs import Shape, as_cloud, network_inputs
 from qecnet.models.refine import refined, residual
 from qecnet.models.view import PackedView, View, packed_view, view_of
 from qecnet.nn import Prediction, QECNet
-from qecnet.workers import in_order
+from qecnet.workers import in_order, one_thread
 
 T = TypeVar("T")
 _BATCH = 16
@@ -72,7 +72,8 @@ class Model:
         views = in_order(packed_view, ((os.fspath(path), self.config, seed) for path in paths), workers)
         try:
             for batch in _batches(views):
-                answers = iter(self._answers([view.unpacked() for view in batch if isinstance(view, PackedView)]))
+                with one_thread():
+                    answers = iter(self._answers([view.unpacked() for view in batch if isinstance(view, PackedView)]))
                 yield from (next(answers) if isinstance(view, PackedView) else view for view in batch)
         finally:
             views.close()
