@@ -1,6 +1,6 @@
 """Quaternion equivariant capsule networks: what is this 3D shape, and which way is it turned?
 
-`qecnet.load("modelnet10-paper").predict("scan.ply")` says it. Nothing heavy is imported before it is asked for.
+`qecnet.load("modelnet10").predict("scan.ply")` says it. Nothing heavy is imported before it is asked for.
 """
 
 from typing import TYPE_CHECKING, Any

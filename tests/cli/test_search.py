@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 from qecnet.algebra import angular_distance, random_quaternion, rotate
 from qecnet.cli.main import app
 from qecnet.data import make_shape, write
+from qecnet.models import DEFAULT
 
 QEC = Path(sys.executable).with_name("qec")
 TURN = random_quaternion((), generator=3, dtype=torch.float64)
@@ -69,7 +70,7 @@ def test_an_index_of_other_weights_is_made_anew_only_when_asked(run, folder):
     assert run("index", folder).exit_code == 0
     refused = run("index", folder, "--model", "modelnet40-paper")
     assert refused.exit_code == 1
-    assert "other weights (modelnet10-paper)" in refused.stderr
+    assert f"other weights ({DEFAULT})" in refused.stderr
     assert run("index", folder, "--model", "modelnet40-paper", "--force").exit_code == 0
     assert run("search", folder / "chair.xyz", "--library", folder).exit_code == 0
 

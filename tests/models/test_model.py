@@ -12,8 +12,9 @@ import torch
 import qecnet
 from qecnet.algebra import angular_distance, conjugate, multiply, random_quaternion, rotate
 from qecnet.data import make_shape, write
+from qecnet.data.shapes import CLASSES
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
-from qecnet.models import Failure, Model
+from qecnet.models import DEFAULT, Failure, Model
 from qecnet.nn import CONFIGS, BaselineConfig, QECConfig, QECNet, make_network, save_network
 
 ROOT = Path(__file__).parents[2]
@@ -34,6 +35,11 @@ def featured():
 
 
 @pytest.fixture(scope="module")
+def default():
+    return qecnet.load(DEFAULT)
+
+
+@pytest.fixture(scope="module")
 def chair():
     return make_shape("chair", 3)
 
@@ -50,10 +56,10 @@ def test_importing_the_package_is_light():
 
 
 def test_models_have_names():
-    assert {"modelnet10-paper", "modelnet40-paper"} <= {*qecnet.list_models()}
+    assert {"modelnet10", "modelnet10-paper", "modelnet40-paper"} <= {*qecnet.list_models()}
 
 
-@pytest.mark.parametrize("name", ["modelnet10-paper", "modelnet40-paper"])
+@pytest.mark.parametrize("name", qecnet.list_models())
 def test_weights_that_ship_are_those_that_were_measured(name):
     shipped = ROOT / "src" / "qecnet" / "models" / "weights" / f"{name}.safetensors"
     assert shipped.read_bytes() == (ROOT / "results" / name / "weights.safetensors").read_bytes()
@@ -114,6 +120,17 @@ def test_the_seed_draws_the_points(model, chair):
     first, again, other = (model.predict(chair, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(first.activations, again.activations)
     assert not torch.equal(first.activations, other.activations)
+
+
+@pytest.mark.parametrize("count", [1000, 20_000])
+def test_the_default_knows_most_furniture_in_any_pose(default, count):
+    turn = random_quaternion((), generator=7, dtype=torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    answers = default.predict([turned(make_shape(kind, 11), turn).sample(count, generator) for kind in CLASSES])
+    assert sum(answer.label == kind for answer, kind in zip(answers, CLASSES, strict=True)) >= 7
+    up = torch.tensor([0.0, 0, 1], dtype=torch.float64)
+    off = torch.stack([torch.dot(rotate(answer.pose, up), rotate(turn, up)) for answer in answers]).arccos()
+    assert (off < np.radians(20)).sum() >= 7, "most know which way is up"
 
 
 @pytest.mark.parametrize("which", ["model", "featured"])

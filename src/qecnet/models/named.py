@@ -12,7 +12,7 @@ from qecnet.models.model import Model
 from qecnet.nn import QECNet, load_network
 
 _WEIGHTS = Path(__file__).parent / "weights"
-DEFAULT = "modelnet10-paper"
+DEFAULT = "modelnet10"
 """The model that commands take where none is named."""
 
 
