@@ -1,5 +1,6 @@
 """The frame cache: what `prepare` gives, kept; resumed after a kill; never used when damaged."""
 
+import functools
 import os
 import pickle
 import resource
@@ -186,7 +187,8 @@ def test_a_build_that_is_killed_goes_on_to_the_same_bytes(tmp_path, sent, worker
     folder = tmp_path / "frames"
     env = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
     run = [sys.executable, str(script), str(folder), str(workers)]
-    process = subprocess.Popen(run, env=env, stderr=subprocess.PIPE, start_new_session=True)
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background ignores Ctrl-C
+    process = subprocess.Popen(run, env=env, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heard)
     while process.poll() is None and not any(p.stat().st_size > 20_000 for p in folder.glob("*.part")):
         time.sleep(0.02)
     children = _children(process.pid)

@@ -157,7 +157,12 @@ if __name__ == "__main__":
         print("interrupted")
 """)
     process = subprocess.Popen(
-        [sys.executable, script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, script],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background ignores Ctrl-C
     )
     assert process.stdout.readline() == "started\n"
     os.killpg(process.pid, signal.SIGINT)
