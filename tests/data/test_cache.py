@@ -287,7 +287,21 @@ def test_a_file_that_is_no_cache_is_one_sentence(tmp_path, whole):
         read_layout(tmp_path / "x.frames")
 
 
-@pytest.mark.parametrize("wrong", [{"subsamplings": 0}, {"workers": 0}, {"keep": 0.0}, {"keep": 1.5}])
+def test_subsamplings_thin_out_to_the_thinnest(tmp_path):
+    (tmp_path / "data" / "mug" / "train").mkdir(parents=True)
+    points = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    write(tmp_path / "data" / "mug" / "train" / "cloud.npy", PointCloud(points))
+    every = open_dataset(tmp_path / "data")
+    for largest, left in ((600, [160, 80, 40]), (100, [100, 50, 25])):  # a share of the cloud, or of what is drawn
+        config = replace(SMALL, points=largest, frames=200)
+        cache = frame_cache(every, "train", tmp_path, config, subsamplings=3, thinnest=0.25, workers=1, progress=False)
+        assert [int((cache.prepared(0, s).points != 0).any(-1).sum()) for s in range(3)] == left
+
+
+WRONG = [{"subsamplings": 0}, {"workers": 0}, {"keep": 0.0}, {"keep": 1.5}, {"thinnest": 0.0}, {"thinnest": 2.0}]
+
+
+@pytest.mark.parametrize("wrong", WRONG)
 def test_settings_that_make_no_sense_are_sentences(tmp_path, wrong):
-    with pytest.raises(ValueError, match="at least 1, keep is above 0 and at most 1"):
+    with pytest.raises(ValueError, match="at least 1, the others above 0 and at most 1"):
         frame_cache(shapes(2), "train", tmp_path, **wrong)

@@ -98,6 +98,8 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"config": "features", "aligned": -1}, "aligned is -1.0; it must be at least 0"),
         ({"config": "features", "smoothing": 1}, "smoothing is 1.0; it must be at least 0 and below 1"),
         ({"weight_decay": -0.1}, "weight_decay is -0.1; it must be at least 0"),
+        ({"stretch": 0.9}, "stretch is 0.9; it must be at least 1"),
+        ({"thinnest": 0}, "thinnest is 0.0; it must be above 0 and at most 1"),
         ({"dropped": 1}, "dropped is 1.0; it must be at least 0 and below 1"),
         (
             {"config": "dgcnn", "aligned": 0.5},

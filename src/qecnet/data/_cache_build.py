@@ -21,6 +21,7 @@ class Task:
     config: PrepareConfig
     subsamplings: int
     keep: float
+    thinnest: float
     seed: int
     subsampling: np.dtype[np.void]
 
@@ -36,7 +37,8 @@ def _record(number: int, item: Item, task: Task) -> bytes:
     rows = np.zeros(task.subsamplings, task.subsampling)
     for s in range(task.subsamplings):
         generator = torch.Generator().manual_seed(derived_seed(task.seed, number, s))
-        prepared = prepare(drawn(shape, task.config, task.keep, generator), task.config, generator)
+        thinned = task.thinnest ** (s / max(1, task.subsamplings - 1))
+        prepared = prepare(drawn(shape, task.config, task.keep, generator, thinned), task.config, generator)
         for field in fields(Prepared):
             rows[field.name][s] = getattr(prepared, field.name).numpy()
     return rows.tobytes()

@@ -78,6 +78,7 @@ def frame_cache(
     *,
     subsamplings: int = 4,
     keep: float = 0.8,
+    thinnest: float = 1.0,
     seed: int = 0,
     workers: int = 2,
     progress: bool = True,
@@ -93,20 +94,22 @@ def frame_cache(
             `config.points` of them.
         keep: the share of a cloud's points in each subsampling where it has no more than `config.points`, without
             which all subsamplings would be the same.
+        thinnest: of the first subsampling's points, how many the last one has: 1 for as many, less for a share of them
+            that each one between approaches by the same factor.
         seed: each subsampling's generator follows from it, from the shape's place in the split, and from s.
 
     Raises:
         ValueError: for a shape that cannot be read or prepared.
         OSError: where the cache cannot be written, for want of space or otherwise. What was built stays, to go on from.
     """
-    if subsamplings < 1 or workers < 1 or not 0 < keep <= 1:
+    if subsamplings < 1 or workers < 1 or not 0 < keep <= 1 or not 0 < thinnest <= 1:
         raise ValueError(
-            f"subsamplings is {subsamplings}, workers is {workers} and keep is {keep}; "
-            "the first two are at least 1, keep is above 0 and at most 1"
+            f"subsamplings is {subsamplings}, workers is {workers}, keep is {keep} and thinnest is {thinnest}; "
+            "the first two are at least 1, the others above 0 and at most 1"
         )
     config = config or PrepareConfig()
     items = dataset.items(split)
-    layout = _layout(dataset, split, config, subsamplings, keep, seed)
+    layout = _layout(dataset, split, config, subsamplings, (keep, thinnest), seed)
     digest = hashlib.sha256(json.dumps(layout.key, sort_keys=True).encode()).hexdigest()[:16]
     path = Path(folder) / f"{dataset.name}-{split}-{digest}.frames"
     with _said_in_one_sentence(path):
@@ -116,18 +119,21 @@ def frame_cache(
         with alone_in(path.parent, wait=True):
             if not is_whole(path, layout):
                 path.unlink(missing_ok=True)
-                task = Task(config, subsamplings, keep, seed, layout.subsampling)
+                task = Task(config, subsamplings, keep, thinnest, seed, layout.subsampling)
                 _build(path, layout, items, task, workers, progress)
         return FrameCache(path)
 
 
-def _layout(dataset: Dataset, split: str, config: PrepareConfig, subsamplings: int, keep: float, seed: int) -> Layout:
+def _layout(
+    dataset: Dataset, split: str, config: PrepareConfig, subsamplings: int, shares: tuple[float, float], seed: int
+) -> Layout:
     items = dataset.items(split)
     key = {
         "dataset": dataset.fingerprint(split),
         "config": asdict(config),
         "subsamplings": subsamplings,
-        "keep": keep,
+        "keep": shares[0],
+        "thinnest": shares[1],
         "seed": seed,
         "code": [
             code_hash("qecnet.geometry", "*.py"),

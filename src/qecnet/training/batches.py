@@ -23,6 +23,7 @@ from qecnet.geometry import Patches, Prepared
 from qecnet.nn import Capsules, Pooling, QECConfig
 from qecnet.training.pooling import pool
 from qecnet.training.settings import Settings
+from qecnet.training.stretch import stretched
 
 _ORDER, _SUBSAMPLING, _GRAPH, _ROTATION = range(4)
 """What is drawn: one stream of random numbers each."""
@@ -96,6 +97,9 @@ class TrainingBatches:
         shapes = chosen[piece]
         prepared = self.cache.prepared(shapes.repeat(len(views)), torch.cat([view[piece] for view in views]))
         prepared = replace(prepared, valid=prepared.valid & (lots >= self.settings.dropped))
+        if self.settings.stretch > 1:
+            factors = self.settings.stretch ** (2 * torch.rand(len(chosen), 3, generator=generator)[piece] - 1)
+            prepared = stretched(prepared, factors.repeat(len(views), 1), self.settings.method)
         graph = _cached_graph(prepared)
         if self.pooled:
             starts = (lots + prepared.valid).argmax(-1)

@@ -20,6 +20,7 @@ from qecnet.training.loop import StoppedError
 from qecnet.training.loop import train as run
 from qecnet.training.settings import Settings, make_settings, parse_setting, read_settings
 from qecnet.training.tensorboard import tensorboard
+from qecnet.training.validate import held_out, held_out_temperature
 
 STOPPED = 130
 """The exit code of a run that a signal stopped, as shells have it for Ctrl-C."""
@@ -88,6 +89,7 @@ def _frames(settings: Settings, data: Path | None, folder: Path, workers: int) -
         settings.prepare(),
         subsamplings=settings.subsamplings,
         keep=settings.keep,
+        thinnest=settings.thinnest,
         workers=workers,
     )
 
@@ -99,12 +101,14 @@ def _cache_folder() -> Path:
 def _finish(
     folder: RunFolder, settings: Settings, state: State, frames: FrameCache, among: Processes, console: Console
 ) -> None:
-    """The last epoch's figures and the curves."""
+    """The last epoch's figures, how sure the network may be, and the curves."""
     last = state.rows[-1]
     figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "validation_pose", "protocol")
     about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}
     seconds = sum(row["seconds"] for row in state.rows)
-    folder.write_weights(state.result, frames.classes, settings)
+    held = held_out(frames.labels, settings.validation)[1]
+    temperature = held_out_temperature(state.result, frames, held, among.device)
+    folder.write_weights(state.result, frames.classes, settings, temperature)
     folder.write_result(
         about
         | {"parameters": count_parameters(state.network), "processes": among.count, "training_seconds": round(seconds)}

@@ -32,12 +32,14 @@ class Settings:
         per_class: shapes of each class, of `shapes` alone.
         config: the configuration that the settings from `frames` to `canonicalize` start from; or a baseline of
             `qecnet.nn.baselines`, which reads as many `frames` and has no use for the others of these.
-        method, points, keep, subsamplings: of the frames, see `PrepareConfig` and `frame_cache`.
+        method, points, keep, thinnest, subsamplings: of the frames, see `PrepareConfig` and `frame_cache`.
         frames, patches, neighbours, capsules: the sizes of the network, see `QECConfig` for these and what follows. The
             configuration "features" has sizes of its own.
         looks: of that one, see `Features`.
         batch_size: of all processes together.
         dropped: the share of frames that training leaves out of a cloud, others each time.
+        stretch: the largest factor by which training stretches a cloud along each of its axes, or shortens it; 1 for
+            none.
         schedule: of the learning rate; "constant" as in the paper.
         margin: of the spread loss at the beginning and at the end, growing linearly.
         smoothing: the share of a label that cross-entropy spreads over all classes.
@@ -58,6 +60,7 @@ class Settings:
     method: Method = "flare"
     points: int = 10_000
     keep: float = 0.8
+    thinnest: float = 1.0
     subsamplings: int = 4
     frames: int = 512
     patches: int = 64
@@ -73,6 +76,7 @@ class Settings:
     epochs: int = 100
     batch_size: int = 8
     dropped: float = 0.0
+    stretch: float = 1.0
     learning_rate: float = 1e-3
     schedule: Literal["constant", "onecycle"] = "constant"
     loss: Literal["spread", "cross_entropy"] = "spread"
@@ -95,7 +99,9 @@ class Settings:
         self._check("learning_rate", self.learning_rate > 0, "above 0")
         self._check("seed", self.seed < 2**63, "below 2 to the power of 63")
         self._check("margin", min(self.margin) >= 0, "at least 0")
-        self._check("keep", 0 < self.keep <= 1, "above 0 and at most 1")
+        self._check("stretch", self.stretch >= 1, "at least 1")
+        for name in ("keep", "thinnest"):
+            self._check(name, 0 < getattr(self, name) <= 1, "above 0 and at most 1")
         for name in ("dropped", "smoothing", "ema", "validation"):
             self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
         for name in ("siamese", "aligned"):
