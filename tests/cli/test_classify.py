@@ -123,8 +123,18 @@ def test_who_is_not_sure_is_unknown(run, library):
         for limit in (0.99, 0.1)
     )
     assert unsure["label"] == "unknown"
-    assert sure["label"] == "chair"
+    assert sure["label"] == unsure["guess"] == sure["guess"] == "chair"
     assert unsure["confidence"] == sure["confidence"]
+    options = library / "cloud.npy", "--min-confidence", 1
+    assert "unknown (chair?)" in run("classify", *options).stdout
+    (row,) = csv.DictReader(io.StringIO(run("classify", *options, "--csv").stdout))
+    assert (row["label"], row["guess"]) == ("unknown", "chair")
+
+
+def test_the_symmetry_of_the_class_is_said(run, tmp_path):
+    write(tmp_path / "stand.off", make_shape("night_stand", 1))
+    found = json.loads(run("classify", tmp_path / "stand.off", "--json").stdout)
+    assert found["symmetry"] == {"night_stand": 4, "dresser": 2}[found["label"]]
 
 
 def test_another_model_has_other_classes(run, library):

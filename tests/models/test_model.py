@@ -100,6 +100,45 @@ def test_an_answer_says_everything(model, chair):
     answer.activations.requires_grad_()  # users may do anything with what they get
 
 
+def test_a_symmetric_class_has_several_poses(model, chair):
+    """By the declared symmetry, whatever this shape is: the answers differ in nothing but the label."""
+    answer = model.predict(chair)
+
+    def of(label):
+        return replace(answer, activations=torch.eye(len(model.classes))[model.classes.index(label)])
+
+    for label, count in (("chair", 1), ("table", 2), ("night_stand", 4)):
+        one = of(label)
+        assert one.symmetry == count
+        between = angular_distance(one.pose, one.equivalents)
+        assert torch.allclose(between[0], torch.zeros(1, dtype=torch.float64), atol=1e-6)
+        assert len(between) == count
+        upright = rotate(one.pose, torch.tensor([0.0, 0, 1], dtype=torch.float64))
+        assert torch.allclose(rotate(one.equivalents, upright.new_tensor([0.0, 0, 1])), upright.expand(count, 3))
+        quarters = torch.rad2deg(between) * count / 360
+        assert torch.allclose(quarters, quarters.round(), atol=1e-6)
+    bottle = replace(of("chair"), classes=("bottle",) * len(model.classes))
+    assert bottle.symmetry == "any"
+    assert len(bottle.equivalents) == 1
+
+
+def test_a_temperature_changes_how_sure_and_not_what(model, chair):
+    plain = model.predict(chair)
+    cold = Model("cold", model.network, model.classes, model.config, temperature=0.1).predict(chair)
+    assert [*cold.scores] == [*plain.scores]
+    assert cold.confidence > plain.confidence
+    for answer in (plain, cold):
+        assert float(answer.activations.sum()) == pytest.approx(1, abs=1e-5)
+    assert torch.equal(cold.descriptor, plain.descriptor)
+
+
+def test_the_temperature_is_read_from_the_file(model, tmp_path):
+    settings = {"points": 2000, "frames": 512, "patches": 64, "neighbours": 9, "method": "centred"}
+    about = {"settings": settings, "temperature": 0.25}
+    save_network(tmp_path / "weights.safetensors", model.network, model.classes, about)
+    assert qecnet.load(tmp_path).temperature == 0.25
+
+
 def test_whatever_holds_the_points_gives_the_same_answer(model, chair, tmp_path):
     points = chair.sample(1500, torch.Generator().manual_seed(0)).points
     write(tmp_path / "cloud.npy", PointCloud(points))

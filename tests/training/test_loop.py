@@ -10,12 +10,12 @@ from typer.testing import CliRunner
 from qecnet.cli.main import app
 from qecnet.data import named_dataset
 from qecnet.files import read_tensors
-from qecnet.nn import QECNet
+from qecnet.nn import QECNet, load_network
 from qecnet.training import command
 from qecnet.training.batches import TrainingBatches
 from qecnet.training.distributed import Processes
 from qecnet.training.step import new_state, train_step
-from qecnet.training.validate import validate
+from qecnet.training.validate import held_out, held_out_temperature, validate
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 TURNS = torch.ones(10, dtype=torch.long)
@@ -72,6 +72,13 @@ def test_what_a_run_leaves(run, tiny):
     QECNet(tiny().network(10)).load_state_dict(tensors)
     averages = {n.removeprefix("average/"): t for n, t in read_tensors(folder / "checkpoint.safetensors")[0].items()}
     assert all(torch.equal(tensors[name], averages[name]) for name in tensors)
+
+
+def test_how_sure_the_network_may_be_is_fitted_on_the_held_out_shapes(run, cache, tiny):
+    network, _, about = load_network(run("run") / "weights.safetensors")
+    held = held_out(cache.labels, tiny().validation)[1]
+    assert about["temperature"] == held_out_temperature(network, cache, held, ALONE.device) != 1
+    assert load_network(run("all", validation=0) / "weights.safetensors")[2]["temperature"] == 1
 
 
 def test_validation_now_and_then_and_always_at_the_end(run):

@@ -34,8 +34,9 @@ def classify(
 ) -> None:
     """Say what shapes are and which way they are turned. Example: qec classify scan.ply library/ --json
 
-    The pose turns the class's canonical shape into this one. Exit code 1 tells that a file could not be read; the
-    others are done all the same.
+    The pose turns the class's canonical shape into this one; symmetry says how many turns about the upright axis leave
+    such a shape looking the same. The guess is the class even where it is called unknown. Exit code 1 tells that a file
+    could not be read; the others are done all the same.
     """
     with one_sentence():
         if as_json and as_csv:
@@ -67,9 +68,11 @@ def _row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]:
     return {
         "file": result.name,
         "label": result.label if result.confidence >= min_confidence else UNKNOWN,
+        "guess": result.label,
         "confidence": result.confidence,
         "second": result.second,
         "pose": result.pose.tolist(),
+        "symmetry": result.symmetry,
         "milliseconds": round(result.milliseconds, 1),
         "scores": result.scores,
     }
@@ -81,7 +84,7 @@ def _write_json(rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _write_csv(rows: Iterable[dict[str, Any]]) -> None:
-    names = ["file", "label", "confidence", "second", *"wxyz", "milliseconds", "error"]
+    names = ["file", "label", "guess", "confidence", "second", *"wxyz", "symmetry", "milliseconds", "error"]
     table = csv.DictWriter(sys.stdout, names, extrasaction="ignore", lineterminator="\n")
     table.writeheader()
     for row in rows:
@@ -96,7 +99,9 @@ def _print_table(rows: Iterable[dict[str, Any]]) -> None:
     for row in rows:
         if "error" not in row:
             confidence, took = f"{row['confidence']:.2f}", f"{row['milliseconds']:.0f}"
-            cells = row["label"], confidence, row["second"] or "–", angle_about_axis(row["pose"]), took
+            known = row["label"] == row["guess"]
+            label = row["label"] if known else f"{row['label']} ({row['guess']}?)"
+            cells = label, confidence, row["second"] or "–", angle_about_axis(row["pose"]), took
             table.add_row(Text(shown(row["file"])), *cells)
     if table.rows:
         Console(width=None if sys.stdout.isatty() else 1000).print(table)

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from qecnet.cli._output import LARGEST_SEED, one_sentence
 from qecnet.data import Dataset, named_dataset
+from qecnet.evaluation.calibration import measure_calibration, write_temperature
 from qecnet.evaluation.classification import measure_classification
 from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.pose_baselines import METHODS, measure_pose_baselines
@@ -189,6 +190,37 @@ def equivariance(
             _show_changes(subject.write("equivariance-strict", result))
 
 
+@app.command()
+def calibration(
+    run: Run,
+    data: Data = None,
+    protocol: Annotated[Literal["paper", "strict"], typer.Option(help="How views are made.")] = "strict",
+    rotations: Annotated[int, typer.Option(min=1, help="Turned views of each shape.")] = 5,
+    seed: Seed = 0,
+    workers: Workers = None,
+    per_class: PerClass = None,
+) -> None:
+    """Make a model as sure as it is right, and say how far it is from that. Example: qec evaluate calibration runs/x
+
+    The temperature is fitted on the train split's held-out part, and written into the run's weights.safetensors.
+    """
+    with one_sentence():
+        subject = _subject(run, data, None, seed, workers, per_class)
+        with alone_in(subject.folder, wait=True):
+            result = measure_calibration(
+                subject.model,
+                subject.dataset,
+                subject.folder,
+                protocol,
+                rotations=rotations,
+                shapes=subject.shapes,
+                seed=seed,
+                workers=workers,
+            )
+            write_temperature(subject.model.path, result["temperature"])
+            _show_calibration(subject.write("calibration", result))
+
+
 @app.command("pose-baselines")
 def pose_baselines(
     folder: Annotated[Path, typer.Argument(help="Where pose-baselines.json goes; a run's evaluation folder will do.")],
@@ -249,6 +281,18 @@ def _show_names(result: dict[str, Any]) -> None:
         low, high = found["interval"]
         interval = f"{_percent(low)} – {_percent(high)}"
         table.add_row(name, _percent(found["accuracy"]), interval, _percent(found["mean_class"]))
+    Console().print(table)
+
+
+def _show_calibration(result: dict[str, Any]) -> None:
+    table = Table(title=f"calibration ({result['protocol']} protocol), temperature {result['temperature']:g}")
+    for heading in ("shapes", "accuracy, %", "confidence, %", "ECE, %", "NLL"):
+        table.add_column(heading, justify="left" if heading == "shapes" else "right", no_wrap=True)
+    for part, told in (("held_out", "held out"), ("test", "test")):
+        for when in ("before", "after"):
+            row = result[part][when]
+            shares = (_percent(row[name]) for name in ("accuracy", "confidence", "ece"))
+            table.add_row(f"{told}, {when}", *shares, _number(row["nll"]))
     Console().print(table)
 
 

@@ -41,7 +41,7 @@ def card(run: Path) -> str:
             "protocol, a part of the train split that was not trained on)."
         )
     lines += ["", "## Measured on the test split", ""]
-    measured = [*_names(run), *_poses(run)]
+    measured = [*_names(run), *_poses(run), *_confidence(run)]
     lines += measured or ["Nothing yet: `qec evaluate classification RUN --data PATH` does it."]
     lines += [
         "",
@@ -112,6 +112,20 @@ def _poses(run: Path) -> list[str]:
         "|---|---|---|---|---|---|",
     ]
     return [*head, *lines] if lines else []
+
+
+def _confidence(run: Path) -> list[str]:
+    found = _read(run / "evaluation" / "calibration.json")
+    if found is None:
+        return []
+    before, after = (_percent(found["test"][when]["ece"]) for when in ("before", "after"))
+    held = _percent(found["held_out"]["after"]["ece"])
+    return [
+        "",
+        f"**Confidence** is calibrated by a temperature of {found['temperature']:g}, fitted on a held-out part of the "
+        f"train split. Expected calibration error ({found['bins']} bins, {found['protocol']} protocol): {after} on the "
+        f"test split, where it would be {before} without; {held} on the held-out part.",
+    ]
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -26,6 +26,29 @@ def measure_classification(
     workers: int | None = None,
     progress: bool = True,
 ) -> dict[str, Any]:
+    """The accuracy of `predict_test_views`."""
+    sizes: dict[str, Any] = {"rotations": rotations, "shapes": shapes, "seed": seed}
+    found = predict_test_views(model, dataset, folder, protocol, workers=workers, progress=progress, **sizes)
+    upright = found.turn == 0
+    return described("classification", protocol, model, dataset, found, seed) | {
+        "rotations": rotations,
+        "nr": _figures(found.where(upright), seed),
+        "ar": _figures(found.where(~upright), seed) if rotations else None,
+    }
+
+
+def predict_test_views(
+    model: Model,
+    dataset: Dataset,
+    folder: Path,
+    protocol: Protocol,
+    *,
+    rotations: int = 5,
+    shapes: Sequence[int] | None = None,
+    seed: int = 0,
+    workers: int | None = None,
+    progress: bool = True,
+) -> Predictions:
     """One upright view of each test shape, and `rotations` turned ones, each of a resampling of its own.
 
     Args:
@@ -34,13 +57,7 @@ def measure_classification(
     task = Task(protocol, prepare_config(model.settings), model.settings["keep"], seed)
     views = [View(n, n) for n in range(rotations + 1)]
     into = folder / f"classification-{protocol}.npz"
-    found = predict(model, dataset, "test", task, views, into, shapes=shapes, workers=workers, progress=progress)
-    upright = found.turn == 0
-    return described("classification", protocol, model, dataset, found, seed) | {
-        "rotations": rotations,
-        "nr": _figures(found.where(upright), seed),
-        "ar": _figures(found.where(~upright), seed) if rotations else None,
-    }
+    return predict(model, dataset, "test", task, views, into, shapes=shapes, workers=workers, progress=progress)
 
 
 def _figures(found: Predictions, seed: int) -> dict[str, Any]:

@@ -208,7 +208,7 @@ def _key(
 ) -> str:
     """Of everything that changes a figure."""
     about = {
-        "weights": hashlib.sha256(model.path.read_bytes()).hexdigest(),
+        "weights": _weights_hash(model),
         "dataset": dataset.fingerprint(split),
         "task": asdict(work.task),
         "views": [asdict(view) for view in work.views],
@@ -222,6 +222,14 @@ def _key(
         ],
     }
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
+
+
+def _weights_hash(model: Model) -> str:
+    """Of the network; what else its file says, such as a temperature, changes no activation."""
+    found = hashlib.sha256(repr(model.network.config).encode())
+    for name, tensor in sorted(model.network.state_dict().items()):
+        found.update(name.encode() + tensor.numpy().tobytes())
+    return found.hexdigest()
 
 
 def _finished(path: Path, key: str) -> Predictions | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
+from qecnet.data.symmetry import NO_TURN, symmetry_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,7 +19,8 @@ class Answer:
     Attributes:
         name: of the file or the cloud.
         classes: C names.
-        activations: (C,), how much each class's capsule is active.
+        activations: (C,), how much each class's capsule is active: probabilities, calibrated (see
+            `qecnet.nn.calibrated`).
         poses: (C, 4), WXYZ, float64: turn each class's canonical shape into this one.
         descriptor: (D,), of length 1; no rotation changes it, and like shapes have like ones.
         centre: (3,), float64, the mean of the points that were looked at, in the shape's own coordinates.
@@ -41,13 +43,25 @@ class Answer:
 
     @property
     def confidence(self) -> float:
-        """The activation of that capsule."""
+        """The activation of that capsule: how often such an answer is right."""
         return float(self.activations.amax())
 
     @property
     def pose(self) -> Tensor:
         """The pose of that capsule: turns the canonical shape into this one. (4,), WXYZ, float64"""
         return self.poses[int(self.activations.argmax())]
+
+    @property
+    def symmetry(self) -> int | Literal["any"]:
+        """How many turns about the upright axis leave a shape of that class looking the same: 1, 2, 4, or any."""
+        return symmetry_of(self.label).order or "any"
+
+    @property
+    def equivalents(self) -> Tensor:
+        """The poses that look the same by that symmetry, `pose` first; where any turn does, it alone. (K, 4), WXYZ"""
+        group = symmetry_of(self.label)
+        turns = (NO_TURN if group.order is None else group).elements()
+        return canonicalize(multiply(self.pose, torch.from_numpy(turns)))
 
     @property
     def scores(self) -> dict[str, float]:

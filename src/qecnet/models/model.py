@@ -17,7 +17,7 @@ from qecnet.models.answer import Alignment, Answer, Failure, relative_pose
 from qecnet.models.inputs import Shape, as_cloud, network_inputs
 from qecnet.models.refine import refined, residual
 from qecnet.models.view import PackedView, View, packed_view, view_of
-from qecnet.nn import Prediction, QECNet
+from qecnet.nn import Prediction, QECNet, calibrated
 from qecnet.workers import in_order, one_thread
 
 T = TypeVar("T")
@@ -25,17 +25,20 @@ _BATCH = 16
 
 
 class Model:
-    """A network that has learned `classes`, and the frames that it reads.
+    """A network that has learned `classes`, the frames that it reads, and the temperature that calibrates it.
 
     The same seed gives the same answer; it draws the points of meshes, and of clouds that have more than
     `config.points`.
     """
 
-    def __init__(self, name: str, network: QECNet, classes: tuple[str, ...], config: PrepareConfig) -> None:
+    def __init__(
+        self, name: str, network: QECNet, classes: tuple[str, ...], config: PrepareConfig, temperature: float = 1.0
+    ) -> None:
         self.name = name
         self.network = network.eval()
         self.classes = classes
         self.config = config
+        self.temperature = temperature
 
     def __repr__(self) -> str:
         return f"Model({self.name}: {len(self.classes)} classes)"
@@ -112,7 +115,7 @@ class Model:
         start = perf_counter()
         prediction = self._prediction(views)
         descriptors = prediction.ballots[-1].summary if prediction.ballots else prediction.activations
-        activations = prediction.activations.cpu().clone()  # no inference tensor, so that users may do anything with it
+        activations = calibrated(prediction.activations.cpu(), self.temperature)
         poses = canonicalize(prediction.poses.cpu().double())
         descriptors = torch.nn.functional.normalize(descriptors.cpu(), dim=-1)
         share = 1000 * (perf_counter() - start) / len(views)

@@ -33,7 +33,7 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> Mo
         raise ValueError(
             f"{name}: does not say how its network was trained ({error}); give weights that qec train wrote"
         ) from error
-    return Model(os.fspath(name), network.to(device), tuple(classes), config)
+    return Model(os.fspath(name), network.to(device), tuple(classes), config, about.get("temperature", 1.0))
 
 
 def _file(name: str | os.PathLike[str]) -> Path:

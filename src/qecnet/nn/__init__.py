@@ -4,6 +4,7 @@ Poses are quaternions, WXYZ, Hamilton, unit; a capsule of activation 0 is masked
 """
 
 from .baselines import Baseline, BaselineConfig
+from .calibration import calibrated, fit_temperature
 from .capsules import Capsules, Pooling
 from .features import Ballot, Features, Neighbourhood
 from .kernel import TransformKernel
@@ -33,8 +34,10 @@ __all__ = [
     "Routed",
     "SiameseQECNet",
     "TransformKernel",
+    "calibrated",
     "count_parameters",
     "cross_entropy",
+    "fit_temperature",
     "load_network",
     "make_network",
     "rotation_loss",

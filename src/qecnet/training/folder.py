@@ -96,9 +96,11 @@ class RunFolder:
         """One line an epoch; always the whole log as the checkpoint has it, so that a run that goes on repeats none."""
         write_whole(self.log, b"".join(_line(row) for row in rows))
 
-    def write_weights(self, network: Network, classes: Sequence[str], settings: Settings) -> None:
-        """The weights, with what is needed to build the network and to name what it says."""
-        save_network(self.weights, network, classes, {"settings": json_of(settings)})
+    def write_weights(
+        self, network: Network, classes: Sequence[str], settings: Settings, temperature: float = 1.0
+    ) -> None:
+        """The weights, with what is needed to build the network, to name what it says and how sure it is."""
+        save_network(self.weights, network, classes, {"settings": json_of(settings), "temperature": temperature})
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         write_whole(self.result, as_json(result))

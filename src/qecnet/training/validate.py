@@ -9,7 +9,7 @@ from torch import Tensor
 
 from qecnet.algebra import conjugate, multiply
 from qecnet.data import FrameCache, stratified
-from qecnet.nn import Baseline, Network, upright_distance
+from qecnet.nn import Baseline, Network, fit_temperature, upright_distance
 from qecnet.training.batches import prefetched, validation_batches
 from qecnet.training.distributed import Processes
 
@@ -51,3 +51,15 @@ def validate(
     network.train()
     found = [total / len(shapes) for total in sums]
     return dict(zip(names, (found[0], found[2], None if isinstance(network, Baseline) else found[3]), strict=True))
+
+
+def held_out_temperature(network: Network, cache: FrameCache, shapes: Tensor, device: torch.device) -> float:
+    """The temperature (see `fit_temperature`) of the shapes that were held out, turned; 1 where there are none."""
+    if not len(shapes):
+        return 1.0
+    network.eval()
+    with torch.inference_mode():
+        batches = prefetched(validation_batches(cache, shapes, _BATCH, turned=True))
+        said = [network(*batch.to(device).inputs()).activations.cpu() for batch, _ in batches]
+    network.train()
+    return fit_temperature(torch.cat(said), cache.labels[shapes])

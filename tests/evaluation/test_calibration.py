@@ -1,0 +1,49 @@
+"""The error of calibration, by hand; the whole measure is tried in tests/cli/test_calibration_command.py."""
+
+import numpy as np
+import pytest
+import torch
+
+from qecnet.data import shapes
+from qecnet.evaluation.calibration import _held_out, calibration_row, write_temperature
+from qecnet.evaluation.predict import Model
+from qecnet.files import read_tensors
+from qecnet.nn import QECConfig, QECNet, save_network
+from qecnet.training.validate import held_out
+
+
+def test_the_expected_error_by_hand():
+    sure = np.array([0.9, 0.9, 0.9, 0.9, 0.6, 0.6])
+    probabilities = np.stack([sure, 1 - sure], -1)
+    labels = np.array([0, 0, 0, 1, 0, 1])
+    row = calibration_row(probabilities, labels)
+    assert row["ece"] == pytest.approx((4 * 0.15 + 2 * 0.1) / 6)  # 0.9 against 3/4, 0.6 against 1/2
+    assert row["accuracy"] == pytest.approx(4 / 6)
+    assert row["confidence"] == pytest.approx(0.8)
+    assert row["nll"] == pytest.approx(-(3 * np.log(0.9) + np.log(0.1) + np.log(0.6) + np.log(0.4)) / 6)
+    assert [count for *_, count in row["reliability"]] == [2, 4]
+
+
+def test_certainty_has_a_bin_and_a_finite_likelihood():
+    row = calibration_row(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0, 1]))
+    assert row["ece"] == 0.5
+    assert np.isfinite(row["nll"])
+
+
+def test_what_training_held_out_is_found_again(tmp_path):
+    dataset = shapes(10)
+    model = Model(tmp_path, QECNet(classes=10), dataset.classes, {"validation": 0.2})
+    labels = torch.tensor([item.label for item in dataset.items("train")])
+    assert _held_out(model, dataset) == held_out(labels, 0.2)[1].tolist()
+    with pytest.raises(ValueError, match="no part held out"):
+        _held_out(Model(tmp_path, QECNet(classes=10), dataset.classes, {"validation": 0.0}), dataset)
+
+
+def test_a_temperature_is_written_beside_the_weights(tmp_path):
+    path = tmp_path / "weights.safetensors"
+    save_network(path, QECNet(QECConfig(2)), ["a", "b"], {"settings": {"seed": 3}, "temperature": 1.0})
+    before, about = read_tensors(path)
+    write_temperature(path, 0.5)
+    after, now = read_tensors(path)
+    assert now == about | {"temperature": 0.5}
+    assert all(torch.equal(after[name], before[name]) for name in before)
