@@ -21,6 +21,7 @@ from qecnet.nn import (
     save_network,
     upright_distance,
 )
+from qecnet.nn.features import _filled, _primary
 from qecnet.testing import assert_equivariant, equivariance_error
 
 SMALL = QECConfig(
@@ -298,6 +299,22 @@ def test_votes_of_patches_turn_and_those_of_the_whole_turn_as_a_set(dtype):
     wholes = after.votes[:, :, 6:, None], expected[:, :, None, 6:]
     assert angular_distance(*torch.broadcast_tensors(*wholes)).amin(-1).max() <= tolerance
     torch.testing.assert_close(after.trust[..., :6], before.trust[..., :6], atol=tolerance, rtol=0)
+
+
+def test_poolings_tell_who_reads_whom_and_who_votes(dtype):
+    capsules = cloud(dtype, missing=0.3)
+    network = trained(SMALL, dtype)
+    first, second = network.head.poolings(capsules)
+    present = [points[seen] for points, seen in zip(capsules.positions, capsules.activations[..., 0] > 0, strict=True)]
+    for row, points in enumerate(present):
+        filled = points[torch.arange(SMALL.points) % len(points)]
+        assert torch.equal(first.centres[row], filled[:12]), "points without a frame are no centres"
+        near = torch.cdist(first.centres[row].double(), filled.double()).topk(5, largest=False).values
+        found = (filled[first.neighbours[row]] - first.centres[row][:, None]).norm(dim=-1).sort().values
+        torch.testing.assert_close(found.double(), near, atol=1e-5, rtol=0)
+    assert second.neighbours.amax() < 12, "indices of the centres below"
+    voters = network.head.patches(_primary(_filled(capsules)))
+    assert torch.equal(second.centres, voters.positions)
 
 
 def test_with_nothing_learnt_all_patches_count_as_much_as_all_wholes(dtype):

@@ -1,11 +1,14 @@
 """Algorithm 1: equivariant, indifferent to what is masked, convergent, and the same as the pseudo-code."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from tests.nn import naive
 
 from qecnet.algebra import angular_distance, checking, from_rotvec, lq_median, multiply, random_quaternion
 from qecnet.nn import route
+from qecnet.nn.routing import trace
 from qecnet.testing import assert_equivariant
 
 WEIGHTINGS = ["sigmoid", "linear", "lq"]
@@ -191,6 +194,20 @@ def test_last_gradients_are_those_of_the_last_mean():
     sign = torch.sign((vectors * poses.detach()).sum(-1)).detach()
     (sign * vectors[..., 2]).sum().backward()
     torch.testing.assert_close(leaf.grad, again.grad, atol=1e-7, rtol=1e-6)
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_a_trace_leads_from_the_first_mean_to_what_routing_gives(weighting, dtype):
+    votes, activations = make_votes(dtype)
+    steps = trace(votes, activations, 3, weighting)
+    assert len(steps) == 4
+    assert torch.equal(steps[0].weights, activations[:, None].expand_as(steps[0].weights)), (
+        "everyone as active as it is"
+    )
+    for given, expected in zip(steps[-1], route(votes, activations, 3, weighting), strict=True):
+        assert torch.equal(given, expected)
+    moves = [angular_distance(a.poses, b.poses).mean() for a, b in pairwise(steps)]
+    assert all(move > 0 for move in moves)
 
 
 def test_memory_layout_of_the_votes_does_not_matter(dtype):

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..algebra import conjugate, multiply, rotate
-from .capsules import Capsules
+from .capsules import Capsules, Pooling
 from .principal import principal_frames
 from .reading import Reading, nearest
 from .routing import route
@@ -182,11 +182,26 @@ class FeatureCapsules(nn.Module):
     def patches(self, points: Capsules) -> Capsules:
         """The capsules of the last reading: frames as they were, with what each found around it."""
         below = points
-        for reading, size in zip(self.readings, self.neighbourhoods, strict=True):
-            centres = _first(below, size.patches)
-            count = min(size.neighbours, below.positions.shape[1])
-            below = reading(centres, below, nearest(centres.positions, below.positions, count))
+        for reading, pooling in zip(self.readings, self._poolings(points.positions), strict=True):
+            below = reading(_first(below, pooling.neighbours.shape[1]), below, pooling.neighbours)
         return below
+
+    def poolings(self, capsules: Capsules) -> list[Pooling]:
+        """Which points the patches of each reading read; neighbours are indices of the centres of the reading below.
+
+        Those of the first are indices of the points that are not masked, again and again until all places are taken.
+        The last centres are where the patches stand that vote, in the order of a ballot's first voters.
+        """
+        return self._poolings(_filled(capsules).positions)
+
+    def _poolings(self, positions: Tensor) -> list[Pooling]:
+        given = []
+        for size in self.neighbourhoods:
+            centres = positions[:, : size.patches]
+            neighbours = nearest(centres, positions, min(size.neighbours, positions.shape[1]))
+            given.append(Pooling(centres, neighbours, torch.ones_like(neighbours, dtype=torch.bool)))
+            positions = centres
+        return given
 
 
 def _filled(capsules: Capsules) -> Capsules:

@@ -53,14 +53,18 @@ class QECModule(nn.Module):
         with torch.autocast(capsules.poses.device.type, enabled=False):
             return self._route(capsules, pooling)
 
-    def _route(self, capsules: Capsules, pooling: Pooling) -> Routed:
+    def votes(self, capsules: Capsules, pooling: Pooling) -> tuple[Tensor, Tensor]:
+        """What is routed: votes (clouds, patches, M, Nc·K, 4) WXYZ, points innermost, and the activations of those who
+        cast them (clouds, patches, Nc·K)."""
         patch = capsules.group(pooling)
         positions = patch.positions - pooling.centres[..., None, :]
         canonical = self._canonical(positions, patch)
         transforms = self.kernel.regress(canonical)
         poses = patch.poses.transpose(-3, -2).flatten(-3, -2)
-        activations = patch.activations.mT.flatten(-2)
-        votes = cast_votes(poses, transforms)
+        return cast_votes(poses, transforms), patch.activations.mT.flatten(-2)
+
+    def _route(self, capsules: Capsules, pooling: Pooling) -> Routed:
+        votes, activations = self.votes(capsules, pooling)
         return route(
             votes,
             activations,

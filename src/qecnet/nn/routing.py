@@ -68,6 +68,21 @@ def route(
     return Routed(poses, torch.where(unmasked, torch.sigmoid(scale * agreement + shift), 0.0), weights)
 
 
+def trace(
+    votes: Tensor,
+    activations: Tensor,
+    iterations: int = 3,
+    weighting: Weighting = "sigmoid",
+    *,
+    exponent: float = 1.0,
+) -> list[Routed]:
+    """What routing had come to before its first iteration and after each: `iterations + 1` times what `route` gives.
+
+    To look at, and not for training: it routes anew for each of them.
+    """
+    return [route(votes, activations, done, weighting, exponent=exponent) for done in range(iterations + 1)]
+
+
 def _grad(enabled: bool) -> torch.set_grad_enabled:
     """Gradients where they are wanted, unless the caller has switched them off altogether."""
     return torch.set_grad_enabled(enabled and torch.is_grad_enabled())
