@@ -1,6 +1,6 @@
 """What each idea of the network with features brings: short runs on ModelNet10, judged on a tenth of its train split.
 
-python benchmarks/ablation.py ModelNet10.zip [--only NAME ...]
+python benchmarks/ablation.py ModelNet10.zip [--only NAME ...] [--cache FOLDER]
 
 Each run goes to runs/ablation/NAME, and goes on where it was stopped; those that are done are not made again. The table
 is results/ablation.csv: of the runs that are done, the last epoch's figures under the protocol "paper", one seed.
@@ -15,17 +15,20 @@ from pathlib import Path
 
 from measure import RESULTS
 
-COMMON = {"dataset": "modelnet10", "config": "features", "epochs": 9, "validate_every": 9}
+COMMON = {"dataset": "modelnet10", "config": "features", "epochs": 4, "validate_every": 4}
 VARIANTS = {
     "whole": {},
     "one look": {"looks": 1},
     "one look, no loss on poses": {"looks": 1, "aligned": 0.0},
     "no label smoothing": {"smoothing": 0.0},
-    "15% of frames left out": {"dropped": 0.15},
+    "three looks": {"looks": 3},
+    "all frames, always": {"dropped": 0.0},
+    "no stretching": {"stretch": 1.0},
     "FLARE frames": {"method": "flare"},
     "paper's network": {
         "config": "paper",
         "method": "centred",
+        "thinnest": 0.125,
         "learning_rate": 0.02,
         "schedule": "onecycle",
         "clip": 1.0,
@@ -39,9 +42,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--only", nargs="*", choices=VARIANTS, default=list(VARIANTS))
+    parser.add_argument("--cache", type=Path, help="where frames are kept; by default, where qec train keeps them")
     given = parser.parse_args()
     for name in given.only:
-        train(name, given.data)
+        train(name, given.data, given.cache)
     write_table()
 
 
@@ -49,11 +53,12 @@ def folder(name: str) -> Path:
     return RESULTS.parent / "runs" / "ablation" / name.replace(" ", "-").replace("%", "").replace(",", "")
 
 
-def train(name: str, data: Path) -> None:
+def train(name: str, data: Path, cache: Path | None) -> None:
     out = folder(name)
     if (out / "result.json").exists():
         return
     command = [sys.executable, "-m", "qecnet.training", "--data", str(data), "--out", str(out)]
+    command += ["--cache", str(cache)] if cache else []
     if (out / "settings.json").exists():
         command.append("--resume")
     else:
