@@ -3,13 +3,20 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+DEMO_READY := $(VENV)/.ready-demo
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 # One thread a test process: two processes on two cores, and no fighting over them.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: demo test test-slow check format benchmark clean
+.PHONY: demo demo-picture test test-slow check format benchmark clean
 
-demo: $(READY)
-	$(BIN)/python examples/robust_average.py
+# make demo FILE=chair.obj takes a shape of yours, too.
+demo: $(DEMO_READY)
+	$(BIN)/python examples/demo $(if $(FILE),"$(FILE)")
+
+# The README's.
+demo-picture: demo
+	cp build/demo/demo.png docs/images/demo.png
 
 test: $(READY) check
 	$(TEST_ENV) $(BIN)/pytest -n 2 -m "not slow"
@@ -38,11 +45,15 @@ benchmark: $(READY)
 	$(BIN)/python benchmarks/bench_training.py
 
 # Made anew only when what is installed has changed; a set-up that was cut short leaves no .ready behind.
-$(READY): pyproject.toml constraints.txt
+$(READY): $(DEMO_READY)
+	$(INSTALL) -e '.[dev]'
+	@touch $@
+
+$(DEMO_READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 		|| { echo "qecnet needs Python 3.10 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(INSTALL) -e '.[plot]'
 	@touch $@
 
 clean:

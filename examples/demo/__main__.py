@@ -1,0 +1,83 @@
+"""Shapes turned at random, named, brought upright and aligned: a table, a picture and a page that show it.
+
+    python examples/demo [FILE] [--out build/demo] [--seed 0]
+
+The shapes are our own, which no network was trained on, and FILE, if one is given. What is wrong is marked as wrong.
+Needs matplotlib.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from page import page
+from picture import picture
+from rich.console import Console
+from rich.table import Table
+from trial import LIMIT, Pair, Seen, trial, words
+
+import qecnet
+from qecnet.models import DEFAULT
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", type=Path, nargs="?")
+    parser.add_argument("--out", type=Path, default=Path("build/demo"))
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+
+    try:
+        seen, pairs = trial(qecnet.load(DEFAULT), given.file, given.seed)
+    except (ValueError, OSError) as error:
+        sys.exit(f"demo: {error}")
+    told = summary(seen, pairs)
+    console = Console()
+    console.print(shapes_table(seen), pairs_table(pairs), told)
+    given.out.mkdir(parents=True, exist_ok=True)
+    drawing, site = given.out / "demo.png", given.out / "index.html"
+    picture(seen, [pair for pair in pairs if pair.differ], told).savefig(drawing, dpi=130)
+    site.write_text(page(seen, pairs, told), encoding="utf-8")
+    console.print(f"\nA picture: {drawing}\nA page to turn the shapes in: {site}", highlight=False)
+
+
+def summary(seen: Sequence[Seen], pairs: Sequence[Pair]) -> str:
+    """What came of it, in figures."""
+    known = [one for one in seen if one.scan.kind is not None]
+    measured = [pair for pair in pairs if pair.error is not None]
+    right = sum(not one.name_is_wrong for one in known)
+    found = sum(not one.pose_is_wrong for one in seen)
+    aligned = sum(not pair.is_wrong for pair in measured)
+    return (
+        f"{len(seen)} shapes in random poses: {right} of {len(known)} named right, {found} of {len(seen)} poses and "
+        f"{aligned} of {len(measured)} alignments within {LIMIT:.0f}°."
+    )
+
+
+def shapes_table(seen: Sequence[Seen]) -> Table:
+    table = Table(title="Shapes, turned at random")
+    for heading in ("shape", "named", "sure", "pose off by", "leans by", ""):
+        table.add_column(heading, justify="left" if heading in ("shape", "named", "") else "right")
+    for one in seen:
+        wrong = [what for what, bad in (("name", one.name_is_wrong), ("pose", one.pose_is_wrong)) if bad]
+        lean = "–" if one.lean is None else f"{one.lean:.1f}°"
+        cells = words(one.answer.label), f"{one.answer.confidence:.0%}", f"{one.error:.1f}°", lean
+        mark = f"[red]✗ wrong {' and '.join(wrong)}[/red]" if wrong else "[green]✓[/green]"
+        table.add_row(one.scan.name, *cells, mark)
+    return table
+
+
+def pairs_table(pairs: Sequence[Pair]) -> Table:
+    table = Table(title="Pairs, each turned on its own")
+    for heading in ("pair", "aligned to within", ""):
+        table.add_column(heading, justify="right" if heading == "aligned to within" else "left")
+    for pair in pairs:
+        error = "–" if pair.error is None else f"{pair.error:.1f}°"
+        mark = "" if pair.error is None else "[red]✗ wrong[/red]" if pair.is_wrong else "[green]✓[/green]"
+        table.add_row(pair.what, error, mark)
+    return table
+
+
+if __name__ == "__main__":
+    main()

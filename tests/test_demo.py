@@ -1,0 +1,70 @@
+"""`make demo` as a user runs it: a table, a picture and a page, and nothing that is wrong goes unmarked."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from qecnet.data import make_shape, write
+from qecnet.data.shapes import CLASSES
+
+DEMO = Path(__file__).parents[1] / "examples" / "demo"
+
+
+def demo(*arguments):
+    command = [sys.executable, DEMO, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | {"COLUMNS": "200"})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("demo")
+
+
+@pytest.fixture(scope="module")
+def said(folder):
+    write(folder / "mine.xyz", make_shape("chair", 7).sample(3000, torch.Generator().manual_seed(0)))
+    done = demo(folder / "mine.xyz", "--out", folder / "out")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_shape_and_the_users_file_are_in_the_table(said):
+    rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.splitlines() if "│" in line]
+    shapes = {row[0]: row for row in rows if len(row) == 6}
+    assert [*shapes] == ["mine.xyz", *(kind.replace("_", " ") for kind in CLASSES)]
+    for name, (_, label, _, error, lean, mark) in shapes.items():
+        angles = [float(angle.rstrip("°")) for angle in (error, lean) if angle != "–"]
+        assert ("name" in mark) == (name != "mine.xyz" and label != name)
+        assert ("pose" in mark) == any(angle > 15 for angle in angles)
+    pairs = [row for row in rows if len(row) == 3]
+    assert len([row for row in pairs if row[0].startswith("two different")]) == 5
+    assert any(row[0].startswith("mine.xyz and our") for row in pairs)
+    for _, error, mark in pairs:
+        assert ("wrong" in mark) == (error != "–" and float(error.rstrip("°")) > 15)
+
+
+def test_the_picture_is_one(said, folder):
+    assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_page_needs_nothing_else_and_marks_what_the_table_marks(said, folder):
+    page = (folder / "out" / "index.html").read_text()
+    assert not re.findall(r"""(?:src|href)\s*=\s*["']?(?!#)[^"'#]|@import|url\(|https?:|fetch\(""", page)
+    wrong = sum(line.count("✗") for line in said.splitlines())
+    assert page.count("class=bad") == wrong
+    assert "mine.xyz" in page
+
+
+def test_a_bad_file_is_one_sentence(tmp_path):
+    (tmp_path / "bad.off").write_text("OFF\n3 1 0\n")
+    done = demo(tmp_path / "bad.off", "--out", tmp_path / "out")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.splitlines()) == 1
+    assert "bad.off" in done.stderr
+    assert not (tmp_path / "out").exists()
