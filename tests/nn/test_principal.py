@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion, rotate, to_matrix
-from qecnet.nn.principal import principal_frames
+from qecnet.nn.principal import principal_axes, principal_frames
 
 HALF_TURNS = torch.eye(4, dtype=torch.float64)
 """No turn, and half a turn about each axis: what leaves a box as it is."""
@@ -83,3 +83,44 @@ def test_clouds_without_axes_of_their_own_have_rotations(case, dtype):
 
 def test_no_clouds_have_no_frames(dtype):
     assert principal_frames(torch.zeros(0, 7, 3, dtype=dtype)).shape == (0, 4, 4)
+
+
+def symmetric(eigenvalues, count=300):
+    generator = torch.Generator().manual_seed(0)
+    turns = to_matrix(random_quaternion(count, generator, dtype=torch.float64))
+    return turns @ torch.diag_embed(eigenvalues(count, generator)) @ turns.mT
+
+
+def fixed(*values):
+    return lambda count, _: torch.tensor(values, dtype=torch.float64).expand(count, 3)
+
+
+@pytest.mark.parametrize(
+    "eigenvalues",
+    [
+        lambda count, generator: torch.rand(count, 3, generator=generator, dtype=torch.float64),
+        lambda count, generator: 10 ** (-12 * torch.rand(count, 3, generator=generator, dtype=torch.float64)),
+        fixed(3e12, 1e12, 2e12),
+        fixed(1, 0.3, 1),
+        fixed(1, 1 + 1e-9, 0.3),
+        fixed(1, 1, 1),
+        fixed(0, 0, 1),
+        fixed(0, 0, 0),
+    ],
+    ids=["any", "graded", "large", "two equal", "nearly equal", "round", "a line", "nothing"],
+)
+def test_the_axes_are_as_exact_as_eigh(eigenvalues):
+    matrix = symmetric(eigenvalues)
+    axes = to_matrix(torch.stack(principal_axes(matrix), -1))
+    torch.testing.assert_close(axes.mT @ axes, torch.eye(3, dtype=torch.float64).expand_as(axes), atol=1e-13, rtol=0)
+    scale = matrix.abs().amax((-2, -1), keepdim=True).clamp_min(1e-300)
+    found = (axes.mT @ matrix @ axes) / scale
+    expected = torch.diag_embed(torch.linalg.eigvalsh(matrix)) / scale
+    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+
+
+def test_a_matrix_that_is_diagonal_already_is_only_sorted():
+    for order in ((1.0, 2, 3), (3.0, 2, 1), (2.0, 3, 1), (3.0, 1, 2)):
+        matrix = torch.diag(torch.tensor(order, dtype=torch.float64))
+        axes = to_matrix(torch.stack(principal_axes(matrix), -1))
+        torch.testing.assert_close(axes.mT @ matrix @ axes, torch.diag(torch.tensor([1.0, 2, 3], dtype=torch.float64)))

@@ -17,9 +17,10 @@ def flat(x: Tensor, keep: int) -> Tensor:
 
 def pieces(votes: Tensor) -> list[slice]:
     """Slices of the first axis of (N, M, L, 4) or (N, M, 4, L) that hold about two megabytes each; one on a GPU."""
+    if votes.device.type != "cpu" or torch.compiler.is_compiling():
+        return [slice(None)]
     count, each = votes.shape[0], max(votes.shape[1:].numel() // 4, 1)
-    whole = votes.device.type != "cpu" or torch.compiler.is_compiling()
-    size = max(count if whole else _VOTES_A_PIECE // each, 1)
+    size = max(_VOTES_A_PIECE // each, 1)
     return [slice(start, start + size) for start in range(0, count, size)]
 
 

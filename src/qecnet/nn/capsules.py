@@ -57,13 +57,13 @@ class Capsules:
         A masked capsule gets the identity as pose, and the origin as position where all of a point's are masked, so
         that nothing they held goes any further.
         """
-        if len(pooling.neighbours) != len(self.positions):
+        if pooling.neighbours.shape[0] != self.positions.shape[0]:
             raise ValueError(f"the pooling is for {len(pooling.neighbours)} clouds; there are {len(self.positions)}")
         if is_checking() and pooling.neighbours.numel():
             low, high = int(pooling.neighbours.min()), int(pooling.neighbours.max())
             if low < 0 or high >= self.positions.shape[1]:
                 raise ValueError(f"neighbours run from {low} to {high}; there are {self.positions.shape[1]} points")
-        clouds = torch.arange(len(self.positions), device=self.positions.device)[:, None, None]
+        clouds = torch.arange(self.positions.shape[0], device=self.positions.device)[:, None, None]
         picked = Capsules(*(x[clouds, pooling.neighbours] for x in (self.positions, self.poses, self.activations)))
         activations = torch.where(pooling.present[..., None], picked.activations, 0.0)
         masked = activations == 0

@@ -90,7 +90,7 @@ class Ballot:
 
     def best_pose(self) -> Tensor:
         """Of the class with the highest score. → (clouds, 4), WXYZ"""
-        return self.poses[torch.arange(len(self.scores), device=self.scores.device), self.scores.argmax(-1)]
+        return self.poses[torch.arange(self.scores.shape[0], device=self.scores.device), self.scores.argmax(-1)]
 
 
 class Voters(nn.Module):
@@ -171,7 +171,7 @@ class FeatureCapsules(nn.Module):
         """(clouds, points), centred on each cloud's own centre."""
         points = _primary(_filled(capsules))
         patches = self.patches(points)
-        frames, found = principal_frames(points.positions), points.positions.new_zeros(len(points.positions), 0)
+        frames, found = principal_frames(points.positions), points.positions.new_zeros(points.positions.shape[0], 0)
         ballots = []
         for look in self.looks:
             ballot, found = look(patches, frames, found)

@@ -57,5 +57,5 @@ def _linear_points_last(hidden: Tensor, linear: nn.Linear) -> Tensor:
         transposed: Tensor = linear(hidden).mT.contiguous()
         return transposed
     rows = flat(hidden, 2)
-    product = torch.bmm(linear.weight.expand(len(rows), -1, -1), rows.mT).add_(linear.bias[:, None])
+    product = torch.bmm(linear.weight.expand(rows.shape[0], -1, -1), rows.mT).add_(linear.bias[:, None])
     return product.view(*batch, linear.out_features, points)

@@ -30,7 +30,7 @@ def seen_from(centres: Capsules, others: Capsules, neighbours: Tensor, reach: fl
 
 def gathered(x: Tensor, neighbours: Tensor) -> Tensor:
     """(clouds, N, F), (clouds, M, K) → (clouds, M, K, F)."""
-    first = x.shape[1] * torch.arange(len(x), device=x.device)
+    first = x.shape[1] * torch.arange(x.shape[0], device=x.device)
     rows = x.flatten(0, 1).index_select(0, (neighbours + first[:, None, None]).flatten())
     return rows.view(*neighbours.shape, x.shape[-1])
 
