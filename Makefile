@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # One thread a test process: two processes on two cores, and no fighting over them.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: demo demo-picture test test-slow check format benchmark clean
+.PHONY: demo demo-picture readme docs test test-slow check format benchmark clean
 
 # make demo FILE=chair.obj takes a shape of yours, too.
 demo: $(DEMO_READY)
@@ -17,6 +17,14 @@ demo: $(DEMO_READY)
 # The README's.
 demo-picture: demo
 	cp build/demo/demo.png docs/images/demo.png
+
+# The figures of the README and of the pages, from results/.
+readme: $(READY)
+	$(BIN)/python docs/tables.py
+
+# The pages, into site/; nothing in them comes from another host.
+docs: $(READY)
+	$(BIN)/mkdocs build --strict
 
 test: $(READY) check
 	$(TEST_ENV) $(BIN)/pytest -n 2 -m "not slow"
@@ -57,4 +65,4 @@ $(DEMO_READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site

@@ -1,24 +1,91 @@
-"""Every Python snippet of the README and of the pages runs as it stands."""
+"""Every snippet of the README and of the pages runs as it stands, among files of the names that they use.
 
+Blocks of `python` are executed, and so is each `qec` command of blocks of `sh`, by the real command. Blocks of
+`console` need data that is not here, or hours: their commands and options are looked up.
+"""
+
+import os
 import re
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
+from typer.main import get_command
+
+from qecnet.algebra import random_quaternion, rotate
+from qecnet.cli.main import app
+from qecnet.data import make_shape, write
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SNIPPETS = [
-    pytest.param(code, id=f"{page.name}-{number}")
-    for page in PAGES
-    for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), flags=re.DOTALL))
-]
+BIN = Path(sys.executable).parent
 
 
-@pytest.mark.parametrize("code", SNIPPETS)
-def test_snippet_runs(code, monkeypatch, tmp_path):
+def blocks(language):
+    return [
+        pytest.param(code, id=f"{page.name}-{number}")
+        for page in PAGES
+        for number, code in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL))
+    ]
+
+
+def commands(code, program):
+    return [line.split("  #")[0].strip() for line in code.splitlines() if line.startswith(f"{program} ")]
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """The files that snippets speak of, in the working folder."""
+    chair, turn = make_shape("chair", 3), random_quaternion((), 2, dtype=torch.float64)
+    turned = replace(chair, vertices=rotate(turn, chair.vertices))
+    write(tmp_path / "scan.ply", turned.sample(2000, torch.Generator().manual_seed(0)))
+    write(tmp_path / "a.ply", chair)
+    write(tmp_path / "b.ply", turned)
+    vertices = "vn 0 0 1\n" + "".join(f"v {x} {y} {z}\n" for x, y, z in turned.vertices.tolist())
+    (tmp_path / "chair.obj").write_text(
+        vertices + "".join(f"f {a} {b} {c}\n" for a, b, c in (chair.faces + 1).tolist())
+    )
+    (tmp_path / "meshes").mkdir()
+    for kind in ("bed", "chair"):
+        write(tmp_path / "meshes" / f"{kind}.off", make_shape(kind, 1))
+    for kind in ("chair", "table"):
+        (tmp_path / "furniture" / kind).mkdir(parents=True)
+        for seed in range(6):
+            cloud = make_shape(kind, seed).sample(1500, torch.Generator().manual_seed(seed))
+            write(tmp_path / "furniture" / kind / f"{seed}.xyz", cloud)
     monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("code", blocks("python"))
+def test_python_runs(code, files):
     exec(compile(code, "snippet", "exec"), {"__name__": "__main__"})
 
 
-def test_there_are_snippets():
-    assert SNIPPETS
+@pytest.mark.parametrize("code", blocks("sh"))
+def test_commands_run(code, files):
+    environment = os.environ | {"PATH": f"{BIN}:{os.environ['PATH']}", "XDG_CACHE_HOME": str(files / "cache")}
+    for command in commands(code, "qec"):
+        done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False, env=environment)
+        assert done.returncode == 0, f"{command}\n{done.stderr}"
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
+    assert {command.split()[1] for command in commands(code, "make")} <= {*targets}
+
+
+@pytest.mark.parametrize("code", blocks("console"))
+def test_commands_that_need_data_exist_with_their_options(code):
+    assert commands(code, "qec")
+    for command in commands(code, "qec"):
+        _, *words = command.split()
+        found = get_command(app)
+        while words and hasattr(found, "commands"):
+            found = found.commands[words.pop(0)]
+        known = {name for parameter in found.params for name in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= known, command
+
+
+def test_there_are_snippets_of_each_kind():
+    assert all(len(blocks(language)) > 2 for language in ("python", "sh", "console"))
