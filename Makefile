@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # One thread a test process: two processes on two cores, and no fighting over them.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: demo demo-picture readme docs test test-slow check format benchmark clean
+.PHONY: demo demo-picture readme docs test test-slow test-browser screenshots browser check format benchmark clean
 
 # make demo FILE=chair.obj takes a shape of yours, too.
 demo: $(DEMO_READY)
@@ -27,10 +27,23 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 test: $(READY) check
-	$(TEST_ENV) $(BIN)/pytest -n 2 -m "not slow"
+	$(TEST_ENV) $(BIN)/pytest -n 2 -m "not slow and not browser"
 
 test-slow: $(READY)
 	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow
+
+# The page of `qec view` in a real Chromium; what it looked like is kept in build/screenshots.
+test-browser: browser
+	$(TEST_ENV) $(BIN)/pytest tests/viewer -m browser
+
+# Those of docs/view.md and the README.
+screenshots: browser
+	$(BIN)/python -m tests.viewer.screenshots docs/images
+
+browser: $(READY)
+	@command -v chromium >/dev/null && command -v chromedriver >/dev/null \
+		|| { apt-get update -q && apt-get install -y -q chromium chromium-driver; }
+	$(INSTALL) -e '.[browser]'
 
 check: $(READY)
 	$(BIN)/ruff check .

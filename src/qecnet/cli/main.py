@@ -20,6 +20,7 @@ from qecnet.cli.repeatability import repeatability
 from qecnet.cli.report import report
 from qecnet.cli.search import search
 from qecnet.cli.train import train
+from qecnet.cli.view import view
 
 app = typer.Typer(
     help="What is this 3D shape, and which way is it turned?",
@@ -40,6 +41,7 @@ app.command()(repeatability)
 app.command()(report)
 app.command()(search)
 app.command()(train)
+app.command()(view)
 
 
 def _version(asked: bool) -> None:

@@ -1,0 +1,253 @@
+// The large picture: a shape on its grid, the rings that turn it, the axes that the network sees, and the second shape.
+
+import {
+  Color, DirectionalLight, GridHelper, Group, HemisphereLight, Mesh, MeshLambertMaterial, OrbitControls, PerspectiveCamera,
+  Quaternion, Raycaster, Scene, TransformControls, Vector2, Vector3, WebGLRenderer,
+} from "./three.min.js";
+import { arrow, dots, emptied, geometry, ramp, styled, word } from "./drawing.js";
+import { toThree } from "./rotation.js";
+
+const APART = 1.25; // half of what is between two shapes
+const RINGS = 1.06; // their radius; the shape's is 1
+const SLOW = 60; // milliseconds a picture; slower ones are drawn coarsely while something moves
+const STILL = 250;
+
+export class Stage {
+  // `on.turned()` hears that the shape was turned by hand, `on.looked()` that the eye moved, `on.hovered(hit)` the mouse.
+  constructor(canvas, on) {
+    this.canvas = canvas;
+    this.renderer = new WebGLRenderer({ canvas, antialias: true, preserveDrawingBuffer: true });
+    this.scene = new Scene();
+    this.camera = new PerspectiveCamera(34, 1, 0.05, 60);
+    this.camera.up.set(0, 0, 1);
+    this.camera.position.set(2.75, -4.3, 1.95);
+    this.scene.add(new HemisphereLight(0xffffff, 0x9098a4, 2.1));
+    const sun = new DirectionalLight(0xffffff, 1.7);
+    sun.position.set(2, -3, 5);
+    this.scene.add(sun);
+    this.grid = new Group();
+    this.shape = new Group();
+    this.second = new Group();
+    this.moved = new Group();
+    this.axes = new Group();
+    this.layers = new Group();
+    this.second.visible = false;
+    this.points = {};
+    this.meshes = {};
+    this.scene.add(this.grid, this.shape, this.second, this.moved, this.axes, this.layers);
+    this.moved.visible = false;
+    this.orbit = new OrbitControls(this.camera, canvas);
+    this.orbit.minDistance = 1.5;
+    this.orbit.maxDistance = 14;
+    this.orbit.addEventListener("change", () => {
+      on.looked();
+      this.size();
+      this.draw();
+    });
+    this.rings = new TransformControls(this.camera, canvas);
+    this.rings.setMode("rotate");
+    this.rings.showE = false;
+    thinner(this.rings.getHelper());
+    this.rings.attach(this.shape);
+    this.rings.addEventListener("change", () => this.draw());
+    this.rings.addEventListener("objectChange", () => on.turned());
+    this.rings.addEventListener("dragging-changed", (event) => {
+      this.orbit.enabled = !event.value;
+      on.turned();
+    });
+    this.scene.add(this.rings.getHelper());
+    this.mouse = new Raycaster();
+    canvas.addEventListener("pointermove", (event) => on.hovered(this.under(event), event));
+    canvas.addEventListener("pointerleave", (event) => on.hovered(null, event));
+    new ResizeObserver(() => this.resize()).observe(canvas.parentElement);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.paint());
+    this.paint();
+    this.resize();
+  }
+
+  get turning() {
+    return this.rings.dragging;
+  }
+
+  paint() {
+    this.scene.background = new Color(styled("--ground"));
+    const lines = new Color(styled("--grid"));
+    const grid = new GridHelper(8, 32, lines, lines);
+    grid.rotation.x = Math.PI / 2;
+    grid.position.z = -1.02;
+    emptied(this.grid).add(grid);
+    this.rings.setColors(...["--x", "--y", "--up", "--ink"].map(styled));
+    emptied(this.axes);
+    for (const [name, direction, colour] of [["x", [1, 0, 0], "--x"], ["y", [0, 1, 0], "--y"], ["up", [0, 0, 1], "--up"]]) {
+      const along = new Vector3(...direction);
+      const label = word(name, styled(colour), 0.16);
+      label.position.copy(along.clone().multiplyScalar(1.42));
+      this.axes.add(arrow(along, styled(colour), 1.32, 0.012), label);
+    }
+    for (const mesh of Object.values(this.meshes)) mesh?.material.color.set(styled("--mesh"));
+    this.draw();
+  }
+
+  resize() {
+    const { clientWidth: width, clientHeight: height } = this.canvas.parentElement;
+    if (!width || !height) return;
+    this.renderer.setPixelRatio(Math.min(devicePixelRatio, 2));
+    this.coarse = false;
+    this.renderer.setSize(width, height, false);
+    this.camera.aspect = width / height;
+    // A narrow window sees as much of the width as a wide one sees of the height; of two shapes, more.
+    this.camera.zoom = this.second.visible ? Math.min(0.82, (0.66 * width) / height) : Math.min(1, width / height);
+    this.camera.updateProjectionMatrix();
+    this.size();
+    this.draw();
+  }
+
+  // Rings are as large as the shape, from wherever one looks; by themselves they keep their size on the screen.
+  size() {
+    const far = this.camera.position.distanceTo(this.shape.position);
+    const unit = far * ((1.9 * Math.tan((this.camera.fov * Math.PI) / 360)) / this.camera.zoom);
+    this.rings.setSize((8 * RINGS) / unit);
+  }
+
+  draw() {
+    this.asked ??= requestAnimationFrame((now) => {
+      this.asked = null;
+      const since = now - (this.drawn ?? 0);
+      this.drawn = now;
+      // One picture right after the other tells how long one takes.
+      if (since < STILL) this.pace = 0.8 * (this.pace ?? SLOW / 2) + 0.2 * since;
+      this.coarsely(since < STILL && this.pace > SLOW);
+      this.renderer.render(this.scene, this.camera);
+    });
+  }
+
+  // Without a graphics card, pictures would take the time that answers need.
+  coarsely(coarse) {
+    clearTimeout(this.resting);
+    if (coarse) {
+      this.resting = setTimeout(() => {
+        this.coarsely(false);
+        this.renderer.render(this.scene, this.camera);
+      }, STILL);
+    }
+    if (coarse === this.coarse) return;
+    this.coarse = coarse;
+    this.canvas.dataset.coarse = coarse;
+    this.renderer.setPixelRatio((coarse ? 0.5 : 1) * Math.min(devicePixelRatio, 2));
+  }
+
+  // `which` is "shape" or "second".
+  put(which, points, vertices, faces) {
+    const group = emptied(this[which]);
+    const heights = points.filter((_, i) => i % 3 === 2);
+    const [low, high] = heights.reduce(([a, b], z) => [Math.min(a, z), Math.max(b, z)], [Infinity, -Infinity]);
+    const colour = (i) => this.tint(which, (points[3 * i + 2] - low) / Math.max(high - low, 1e-6));
+    const size = Math.min(0.05, Math.max(0.015, 1.5 / Math.sqrt(points.length / 3)));
+    this.points[which] = dots(points, colour, () => size);
+    group.add(this.points[which]);
+    this.meshes[which] = null;
+    if (vertices) {
+      const material = new MeshLambertMaterial({ color: styled("--mesh"), side: 2, flatShading: true });
+      // Points lie on the surface, and are to be seen there.
+      Object.assign(material, { polygonOffset: true, polygonOffsetFactor: 2, polygonOffsetUnits: 6 });
+      this.meshes[which] = new Mesh(geometry(vertices, faces), material);
+      group.add(this.meshes[which]);
+    }
+    if (which === "shape") {
+      emptied(this.moved).add(dots(points, () => this.tint("moved", 0), () => size));
+    }
+    this.draw();
+  }
+
+  tint(which, height) {
+    if (which === "shape") return ramp(0.08 + 0.86 * height);
+    return which === "second" ? new Color("#7d8794").lerp(new Color("#b9c1cb"), height) : new Color("#e0642c");
+  }
+
+  // Which of the shapes' looks are shown, and whether there are two.
+  show({ points, mesh, axes, second, after }) {
+    for (const which of ["shape", "second"]) {
+      if (this.points[which]) this.points[which].visible = points || !(mesh && this.meshes[which]);
+      if (this.meshes[which]) this.meshes[which].visible = mesh;
+    }
+    this.axes.visible = axes;
+    if (second !== this.second.visible) {
+      this.second.visible = second;
+      // Side by side as one looks at them now.
+      const right = new Vector3().setFromMatrixColumn(this.camera.matrixWorld, 0).setLength(APART);
+      this.second.position.copy(right);
+      this.shape.position.copy(second ? right.negate() : new Vector3());
+      this.resize();
+    }
+    this.moved.visible = second && after;
+    this.draw();
+  }
+
+  // The answer's axes stand where the answer was given; layers stick to the shape as it is turned on.
+  place(answer, answered, turn, secondTurn, alignment) {
+    const here = this.shape.position;
+    this.axes.quaternion.copy(toThree(answer.pose));
+    this.axes.position.copy(here);
+    this.layers.quaternion.copy(turn.clone().multiply(answered.clone().conjugate()));
+    this.layers.position.copy(here);
+    if (secondTurn) this.second.quaternion.copy(secondTurn);
+    if (alignment) {
+      this.moved.quaternion.copy(toThree(alignment.rotation).multiply(answered));
+      this.moved.position.copy(this.second.position).add(new Vector3(...alignment.translation));
+    }
+    this.draw();
+  }
+
+  // Shapes step back behind what is shown of the network's inside.
+  fade(faded) {
+    for (const which of ["shape", "second"]) {
+      const [points, mesh] = [this.points[which], this.meshes[which]];
+      if (points) points.material.uniforms.fade.value = faded ? 0.72 : 0;
+      if (points) points.material.uniforms.ground.value.set(styled("--ground"));
+      if (mesh) Object.assign(mesh.material, { transparent: faded, opacity: faded ? 0.16 : 1, depthWrite: !faded });
+    }
+  }
+
+  // The ball under the mouse, of those that carry `userData.said`.
+  under(event) {
+    const told = this.layers.children.filter((thing) => thing.userData.said);
+    if (!told.length || event.buttons) return null;
+    const box = this.canvas.getBoundingClientRect();
+    const at = new Vector2((2 * (event.clientX - box.left)) / box.width - 1, 1 - (2 * (event.clientY - box.top)) / box.height);
+    this.mouse.setFromCamera(at, this.camera);
+    const [hit] = this.mouse.intersectObjects(told, false);
+    return hit ? { ...hit.object.userData.said(hit.instanceId), layer: hit.object } : null;
+  }
+
+  picture() {
+    const helper = this.rings.getHelper();
+    helper.visible = false;
+    this.renderer.render(this.scene, this.camera);
+    return new Promise((done) => {
+      this.canvas.toBlob((blob) => {
+        helper.visible = true;
+        this.draw();
+        done(blob);
+      }, "image/png");
+    });
+  }
+}
+
+// As large as the shape, rings of the usual thickness would hide it.
+function thinner(helper) {
+  helper.traverse(({ geometry: ring, material }) => {
+    if (ring?.type !== "TorusGeometry" || ring.parameters.tube > 0.01) return;
+    const { radialSegments: around, tubularSegments: along } = ring.parameters;
+    const places = ring.getAttribute("position");
+    const [middle, place] = [new Vector3(), new Vector3()];
+    for (let i = 0; i <= along; i++) {
+      const corners = Array.from({ length: around + 1 }, (_, j) => j * (along + 1) + i);
+      middle.set(0, 0, 0);
+      for (const j of corners.slice(1)) middle.addScaledVector(place.fromBufferAttribute(places, j), 1 / around);
+      for (const j of corners) places.setXYZ(j, ...place.fromBufferAttribute(places, j).lerp(middle, 0.6).toArray());
+    }
+    material.opacity = 0.75;
+  });
+}
+
+export const randomTurn = () => new Quaternion().random();

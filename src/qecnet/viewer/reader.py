@@ -1,0 +1,126 @@
+"""Uploads are read by a process of their own, which may take its time but not ours: nothing touches the disk."""
+
+from __future__ import annotations
+
+import signal
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+from pathlib import PurePath
+from threading import Lock
+
+import torch
+
+from qecnet.data.read import shape_of
+from qecnet.geometry import Mesh, PointCloud
+from qecnet.viewer.wire import packed, unpacked
+
+MOST_BYTES = 64 * 2**20
+MOST_POINTS = 2_000_000
+SECONDS = 20.0
+_STARTING = 60.0
+
+
+class Reader:
+    """Reads one upload after the other; the process begins with the first, and is ended when one takes too long."""
+
+    def __init__(self, seconds: float = SECONDS) -> None:
+        self._seconds = seconds
+        self._alone = Lock()
+        self._process: BaseProcess | None = None
+        self._line: Connection | None = None
+
+    def read(self, name: str, data: bytes) -> Mesh | PointCloud:
+        """The shape in a file that was called `name`.
+
+        Raises:
+            ValueError: in one sentence that names it.
+        """
+        name = _plain(name)
+        if len(data) > MOST_BYTES:
+            raise ValueError(f"{name}: is larger than {MOST_BYTES // 2**20} MB; give a smaller file")
+        with self._alone:
+            try:
+                reply = self._asked(name, data)
+            except TimeoutError:
+                self.close()
+                raise ValueError(
+                    f"{name}: could not be read within {self._seconds:g} seconds; give a smaller file"
+                ) from None
+            except (EOFError, OSError):
+                self.close()
+                raise ValueError(f"{name}: could not be read, and broke what tried to; give another file") from None
+        header, arrays = unpacked(reply)
+        if "trouble" in header:
+            raise ValueError(header["trouble"])
+        points = torch.from_numpy(arrays["points"].copy()).double()
+        if "faces" in arrays:
+            return Mesh(points, torch.from_numpy(arrays["faces"].copy()).long(), name)
+        return PointCloud(points, name=name)
+
+    def close(self) -> None:
+        """Ends the process, whatever it does."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.join()
+        if self._line is not None:
+            self._line.close()
+        self._process = self._line = None
+
+    def _asked(self, name: str, data: bytes) -> bytes:
+        line = self._line or self._start()
+        line.send_bytes(name.encode())
+        line.send_bytes(data)
+        if not line.poll(self._seconds):
+            raise TimeoutError
+        return line.recv_bytes()
+
+    def _start(self) -> Connection:
+        context = get_context("spawn")
+        self._line, theirs = context.Pipe()
+        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+        if not self._line.poll(_STARTING):
+            raise TimeoutError
+        self._line.recv_bytes()
+        return self._line
+
+
+def _work(line: Connection) -> None:
+    """What the process does, until nobody is left to tell."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    torch.set_num_threads(1)
+    try:
+        line.send_bytes(b"ready")
+        while True:
+            name = line.recv_bytes().decode()
+            line.send_bytes(_read(name, line.recv_bytes()))
+    except (EOFError, OSError):
+        return
+
+
+def _read(name: str, data: bytes) -> bytes:
+    try:
+        shape = shape_of(data, PurePath(name))
+        points = shape.vertices if isinstance(shape, Mesh) else shape.points
+        size = max(len(points), len(shape.faces) if isinstance(shape, Mesh) else 0)
+        if size > MOST_POINTS:
+            raise ValueError(f"has {size:,} points or triangles; this page takes {MOST_POINTS:,}")
+        # Positions cross in single precision, and keep it wherever the shape stands.
+        points = points - points.mean(0)
+        arrays = {"points": points} | ({"faces": shape.faces} if isinstance(shape, Mesh) else {})
+        return packed({}, arrays)
+    except (ValueError, MemoryError) as error:
+        reason = str(error).removeprefix(f"{name}: ") or "takes more memory than there is"
+        return packed({"trouble": _printable(f"{name}: {reason}")}, {})
+
+
+def _plain(name: str) -> str:
+    """The last part of a name, for people to read: no path, nothing that moves a cursor, and not too long."""
+    last = PurePath(name.replace("\\", "/")).name
+    return _printable(last)[-100:] or "upload"
+
+
+def _printable(text: str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in text)

@@ -1,0 +1,155 @@
+"""A viewer and a Chromium that looks at it, for the browser tests, the screenshots and the benchmark."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--hide-scrollbars",
+)
+SECONDS = 90.0
+
+
+@contextmanager
+def viewer(*arguments: str | Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """`qec view` as a user starts it, on any free port: its address, and its process."""
+    command = [Path(sys.executable).with_name("qec"), "view", *arguments, "--port", "0", "--no-browser"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        found = re.search(r"http://\S+", line)
+        assert found, f"qec view said {line!r}"
+        yield found[0], process
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@contextmanager
+def chromium(width: int = 1400, height: int = 900, downloads: Path | None = None) -> Iterator[webdriver.Chrome]:
+    """Debian's, with a new, empty profile, which remembers every request and what the page's console said."""
+    profile = tempfile.mkdtemp(prefix="qec-chromium-")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium") or "/usr/bin/chromium"
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    if downloads is not None:
+        options.add_experimental_option("prefs", {"download.default_directory": str(downloads)})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(shutil.which("chromedriver") or "/usr/bin/chromedriver"))
+    try:
+        resize(driver, width, height)
+        yield driver
+    finally:
+        driver.quit()
+        shutil.rmtree(profile, ignore_errors=True)
+
+
+def resize(driver: webdriver.Chrome, width: int, height: int) -> None:
+    """Also narrower than a window may be."""
+    size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+    driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+
+class Page:
+    """What a person does with the page, and what there is to see."""
+
+    def __init__(self, driver: webdriver.Chrome, address: str) -> None:
+        self.driver = driver
+        driver.get("about:blank")
+        self.requests()  # of what the browser opens by itself
+        driver.get(address)
+        self.settle()
+
+    def __getitem__(self, name: str) -> WebElement:
+        return self.driver.find_element(By.ID, name)
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What a person saves as JSON."""
+        return dict(json.loads(str(self["state"].get_attribute("textContent"))))
+
+    @property
+    def trouble(self) -> str:
+        return self["trouble"].find_element(By.TAG_NAME, "p").text if self["trouble"].is_displayed() else ""
+
+    def settle(self) -> None:
+        """Waits until the answer answers all that is wanted, and is drawn."""
+        self.wait(lambda: self.driver.find_element(By.TAG_NAME, "body").get_attribute("data-settled") == "true")
+        self.wait(lambda: self["view"].get_attribute("data-coarse") != "true")
+        self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
+
+    def wait(self, done: Callable[[], object]) -> None:
+        end = time.monotonic() + SECONDS
+        while not done():
+            assert time.monotonic() < end, f"waited for {SECONDS} s; {self.console()}"
+            time.sleep(0.05)
+
+    def press(self, name: str) -> None:
+        """Also what has to be scrolled to first."""
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", self[name])
+        self[name].click()
+        self.settle()
+
+    def slide(self, name: str, value: int) -> None:
+        script = "arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))"
+        self.driver.execute_script(script, self[name], value)
+        self.settle()
+
+    def upload(self, path: Path, field: str = "file") -> None:
+        self[field].send_keys(str(path))
+        time.sleep(0.3)
+        self.settle()
+
+    def pixels(self, name: str = "view") -> np.ndarray:
+        """What is on the screen where an element is, (H, W, 3)."""
+        return np.asarray(Image.open(io.BytesIO(self[name].screenshot_as_png)).convert("RGB"), dtype=np.int16)
+
+    def shot(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(self.driver.get_screenshot_as_png())
+
+    def console(self) -> list[str]:
+        """What went wrong in the page's scripts since it was last asked."""
+        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+
+    def requests(self) -> set[str]:
+        """Every address on some host that was asked for since that was last asked."""
+        entries = (json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance"))
+        found = set()
+        for entry in entries:
+            if entry["method"] == "Network.requestWillBeSent":
+                found.add(entry["params"]["request"]["url"])
+            elif entry["method"] == "Network.webSocketCreated":
+                found.add(entry["params"]["url"])
+        return {address for address in found if address.startswith(("http", "ws"))}

@@ -1,0 +1,85 @@
+"""Uploads are read by another process, within limits, and a bad one stops nobody."""
+
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from qecnet.data import make_shape, write
+from qecnet.geometry import Mesh, PointCloud
+from qecnet.viewer import reader as module
+
+POINTS = b"0 0 1\n1 2 3\n4 5 7\n"
+
+
+def test_a_mesh_and_a_cloud_are_read(reader, tmp_path):
+    chair = make_shape("chair", 1)
+    write(tmp_path / "chair.ply", chair)
+    read = reader.read("chair.ply", (tmp_path / "chair.ply").read_bytes())
+    assert isinstance(read, Mesh)
+    assert torch.equal(read.faces, chair.faces)
+    expected = chair.vertices - chair.vertices.mean(0)
+    torch.testing.assert_close(read.vertices, expected, atol=1e-5, rtol=0)
+    cloud = reader.read("a.xyz", b"\n".join(b"%d %d %d" % (i, i * i, 7) for i in range(50)))
+    assert isinstance(cloud, PointCloud)
+    assert len(cloud) == 50
+
+
+def test_far_from_the_origin_nothing_is_lost(reader):
+    points = np.random.default_rng(0).random((50, 3))
+    there = reader.read("far.xyz", "\n".join(f"{x + 1e6:.6f} {y:.6f} {z:.6f}" for x, y, z in points).encode())
+    np.testing.assert_allclose(there.points.numpy(), points - points.mean(0), atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "sentence"),
+    [
+        ("bad.off", b"OFF\n3 1 0\n0 0 0\n", "^bad.off: "),
+        ("empty.ply", b"", "^empty.ply: "),
+        ("noise.bin", bytes(range(256)) * 20, "^noise.bin: "),
+        ("../../etc/passwd\n.obj", b"v 1 2", "^passwd[?].obj: "),
+        ("C:\\shapes\\x.stl", b"solid", "^x.stl: "),
+    ],
+)
+def test_a_bad_one_is_a_sentence_and_the_next_is_read(reader, name, data, sentence):
+    with pytest.raises(ValueError, match=sentence) as caught:
+        reader.read(name, data)
+    assert "\n" not in str(caught.value)
+    assert len(reader.read("a.xyz", POINTS)) == 3
+
+
+def test_what_is_too_much_is_refused(reader, monkeypatch):
+    monkeypatch.setattr(module, "MOST_BYTES", 2**20)
+    with pytest.raises(ValueError, match=r"a.xyz: is larger than 1 MB"):
+        reader.read("a.xyz", bytes(2**20 + 1))
+
+
+def test_too_many_points_are_refused(monkeypatch):
+    monkeypatch.setattr(module, "MOST_POINTS", 2)
+    header, _ = module.unpacked(module._read("a.xyz", POINTS))
+    assert header["trouble"] == "a.xyz: has 3 points or triangles; this page takes 2"
+
+
+def test_whoever_takes_too_long_is_ended_and_the_next_is_read(reader, monkeypatch):
+    reader.read("a.xyz", POINTS)
+    process = reader._process
+    monkeypatch.setattr(reader, "_seconds", 0.0)
+    with pytest.raises(ValueError, match="could not be read within 0 seconds"):
+        reader.read("a.xyz", b"0 0 1\n" * 200_000)
+    assert not process.is_alive()
+    monkeypatch.undo()
+    assert len(reader.read("a.xyz", POINTS)) == 3
+
+
+def test_the_process_ends_with_whoever_started_it_and_one_that_broke_is_a_sentence(reader):
+    reader.read("a.xyz", POINTS)
+    process = reader._process
+    reader._line.close()  # as the system does for a process that was killed
+    end = time.monotonic() + 20
+    while process.is_alive() and time.monotonic() < end:
+        time.sleep(0.05)
+    assert not process.is_alive()
+    with pytest.raises(ValueError, match="could not be read, and broke"):
+        reader.read("a.xyz", POINTS)
+    assert reader._process is None

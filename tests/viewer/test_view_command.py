@@ -1,0 +1,108 @@
+"""`qec view` as a user starts and ends it."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from aiohttp import ClientSession
+from typer.testing import CliRunner
+
+from qecnet.cli.main import app
+from qecnet.viewer.wire import unpacked
+
+QEC = Path(sys.executable).with_name("qec")
+
+
+def started(*arguments, **options):
+    command = [QEC, "view", "--port", "0", "--no-browser", *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def address_of(process):
+    line = process.stdout.readline()
+    assert line.startswith("http://127.0.0.1:"), process.stderr.read()
+    return line.split()[0]
+
+
+async def upload(address):
+    """With this, the process has a worker."""
+    async with ClientSession() as session, session.ws_connect(f"{address}/socket", max_msg_size=0) as page:
+        tab = unpacked(await page.receive_bytes())[0]["hello"]["tab"]
+        response = await session.post(f"{address}/upload/{tab}", params={"name": "a.xyz"}, data=b"0 0 1\n1 2 3\n4 5 7\n")
+        assert (await response.json())["upload"] == 1
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there are no such signals")
+def test_ctrl_c_a_closed_terminal_and_a_request_close_it(tmp_path):
+    (tmp_path / "cloud.xyz").write_text("\n".join(f"{i % 7} {i % 11} {i % 3}" for i in range(300)))
+    numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
+    processes = [started(tmp_path / "cloud.xyz", start_new_session=True) for _ in numbers]
+    try:
+        for process, number in zip(processes, numbers, strict=True):
+            address = address_of(process)
+            with urllib.request.urlopen(address, timeout=30) as page:
+                assert b"<title>qecnet</title>" in page.read()
+            if number == signal.SIGHUP:
+                asyncio.run(upload(address))
+            process.send_signal(number)
+        for process in processes:
+            assert process.wait(30) == 0, process.stderr.read()
+            assert process.stderr.read() == ""
+            with pytest.raises(ProcessLookupError):
+                os.killpg(process.pid, 0)  # nobody of its group is left
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def test_a_port_in_use_is_a_sentence_that_suggests_another():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        result = CliRunner().invoke(app, ["view", "--port", str(port), "--no-browser"])
+    assert result.exit_code == 1
+    assert result.stderr.startswith(f"qec: port {port} is in use; try --port ")
+    assert len(result.stderr.splitlines()) == 1
+    assert int(result.stderr.split()[-1]) != port
+
+
+def test_an_address_that_is_not_ours_is_a_sentence():
+    result = CliRunner().invoke(app, ["view", "--host", "203.0.113.7", "--no-browser"])
+    assert result.exit_code == 1
+    assert "cannot be served" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_bad_file_is_a_sentence(tmp_path):
+    (tmp_path / "bad.off").write_text("OFF\n3 1 0\n0 0 0\n")
+    result = CliRunner().invoke(app, ["view", str(tmp_path / "bad.off")])
+    assert result.exit_code == 1
+    assert "bad.off" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the browser here is a shell script")
+def test_a_browser_is_opened_where_there_is_one(tmp_path):
+    script = tmp_path / "browser"
+    script.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
+    script.chmod(0o755)
+    environment = os.environ | {"BROWSER": str(script)}
+    command = [QEC, "view", "--port", "0"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        address = process.stdout.readline().split()[0]
+        end = time.monotonic() + 30
+        while not (tmp_path / "opened").exists() and time.monotonic() < end:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        assert (tmp_path / "opened").read_text().strip() == address
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)

@@ -1,0 +1,30 @@
+"""What is packed is what is unpacked, by Python here and by the page's own script in the browser tests."""
+
+import numpy as np
+import torch
+
+from qecnet.viewer.wire import packed, unpacked
+
+
+def test_a_reply_comes_back():
+    arrays = {
+        "points": torch.randn(5, 3, dtype=torch.float64),
+        "none": torch.zeros(0, 3),
+        "faces": torch.tensor([[0, 1, 70_000]]),
+        "valid": torch.tensor([True, False]),
+        "turned": torch.arange(6.0).view(2, 3).T,
+    }
+    for text in ("", "é", "four"):
+        header, found = unpacked(packed({"name": text}, arrays))
+        assert header == {"name": text}
+        assert [*found] == [*arrays]
+        for name, tensor in arrays.items():
+            assert found[name].shape == tuple(tensor.shape)
+            np.testing.assert_allclose(found[name], tensor.numpy(), rtol=1e-6)
+
+
+def test_arrays_begin_where_a_browser_can_read_them():
+    """Typed arrays of four bytes an element begin at a multiple of four."""
+    for text in ("", "a", "ab", "abc"):
+        data = packed({"name": text}, {"x": torch.zeros(1)})
+        assert int.from_bytes(data[:4], "little") % 4 == 0
