@@ -42,7 +42,7 @@ def frames(
     plot: Annotated[Path | None, typer.Option(help="Draw the cloud with its frames: a .png, .svg or .pdf.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
 ) -> None:
-    """Estimate local reference frames and say how many places have one."""
+    """Estimate local reference frames and say how many places have one. Example: qec frames chair.ply -o frames.npz"""
     with one_sentence():
         for path, suffixes in ((output, (".npz", ".ply")), (plot, (".png", ".svg", ".pdf"))):
             if path is not None:

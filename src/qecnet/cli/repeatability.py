@@ -35,7 +35,7 @@ def repeatability(
     seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of all that is drawn.")] = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the table if it exists.")] = False,
 ) -> None:
-    """Compare the frames of two independent samples of each shape at the same places.
+    """Compare the frames of two samples of each shape at the same places. Example: qec repeatability meshes/
 
     Both samples and the places are drawn from the mesh by area, each on its own. The angle is that of the rotation
     between the two frames; places count as valid where both samples give a frame.

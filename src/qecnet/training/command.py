@@ -49,7 +49,10 @@ def train(
     save_minutes: Annotated[float, typer.Option(min=0, help="Save this often within an epoch, too.")] = 5.0,
     use_tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Log for TensorBoard as well.")] = False,
 ) -> None:
-    """Train a network to name shapes and their pose; the test split is never read."""
+    """Train a network to name shapes and their pose. Example: qec train --dataset shapes --config features --out runs/x
+
+    The test split is never read.
+    """
     named = {"dataset": dataset, "config": config, "epochs": epochs, "siamese": 0.1 if siamese else None}
     given: dict[str, Any] = read_settings(settings) if settings else {}
     given |= {name: value for name, value in named.items() if value is not None}
