@@ -21,12 +21,13 @@ from qecnet.data import make_shape, write
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SLOW = {"export.md"}
 BIN = Path(sys.executable).parent
 
 
 def blocks(language):
     return [
-        pytest.param(code, id=f"{page.name}-{number}")
+        pytest.param(code, id=f"{page.name}-{number}", marks=[pytest.mark.slow] * (page.name in SLOW))
         for page in PAGES
         for number, code in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL))
     ]
