@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from PIL import Image
 from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
@@ -127,8 +128,24 @@ class Page:
         self.settle()
 
     def upload(self, path: Path, field: str = "file") -> None:
+        """Waits until the file is shown, or refused."""
         self[field].send_keys(str(path))
-        time.sleep(0.3)
+        self.wait(lambda: self.trouble or self.state["shape"] == path.name or field != "file")
+        self.settle()
+
+    def drag(self, *steps: tuple[int, int], name: str = "view") -> None:
+        """From the middle of an element, which is where the shape is, by these steps; the button stays down."""
+        mouse = ActionChains(self.driver, duration=20).move_to_element(self[name]).click_and_hold()
+        for right, down in steps:
+            mouse.move_by_offset(right, down)
+        mouse.perform()
+
+    def move(self, right: int, down: int) -> None:
+        """The mouse, from where it is."""
+        ActionChains(self.driver, duration=20).move_by_offset(right, down).perform()
+
+    def drop(self) -> None:
+        ActionChains(self.driver).release().perform()
         self.settle()
 
     def pixels(self, name: str = "view") -> np.ndarray:
@@ -140,8 +157,9 @@ class Page:
         path.write_bytes(self.driver.get_screenshot_as_png())
 
     def console(self) -> list[str]:
-        """What went wrong in the page's scripts since it was last asked."""
-        return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] == "SEVERE"]
+        """What went wrong in the page's scripts since it was last asked; an upload that is refused is no such thing."""
+        entries = (entry for entry in self.driver.get_log("browser") if entry["source"] != "network")
+        return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
 
     def requests(self) -> set[str]:
         """Every address on some host that was asked for since that was last asked."""

@@ -35,7 +35,8 @@ async def upload(address):
     """With this, the process has a worker."""
     async with ClientSession() as session, session.ws_connect(f"{address}/socket", max_msg_size=0) as page:
         tab = unpacked(await page.receive_bytes())[0]["hello"]["tab"]
-        response = await session.post(f"{address}/upload/{tab}", params={"name": "a.xyz"}, data=b"0 0 1\n1 2 3\n4 5 7\n")
+        url = f"{address}/upload/{tab}"
+        response = await session.post(url, params={"name": "a.xyz"}, data=b"0 0 1\n1 2 3\n4 5 7\n")
         assert (await response.json())["upload"] == 1
 
 

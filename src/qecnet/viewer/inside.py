@@ -105,13 +105,12 @@ def _capsules(network: QECNet, observed: Observed) -> dict[str, Tensor]:
     Capsules with features are all equally active; what tells them apart is how far the last look trusts them.
     """
     if isinstance(network.head, FeatureCapsules):
-        last = hearings(network, observed)[-1]
-        first = network.head.poolings(observed.capsules)[-1].centres[0]
-        patches = len(first)
+        places = network.head.poolings(observed.capsules)[-1].centres[0]
+        trust = observed.prediction.ballots[-1].trust[0, int(observed.prediction.label[0])]
         return {
-            "capsules.places": last.places[:patches],
-            "capsules.poses": _poses_at(observed.capsules, first),
-            "capsules.activations": last.weights[0, :patches],
+            "capsules.places": observed.restore(places),
+            "capsules.poses": _poses_at(observed.capsules, places),
+            "capsules.activations": trust[: len(places)],
         }
     level = network.capsules(observed.capsules, observed.poolings)[0]
     best = level.activations[0].argmax(-1)

@@ -37,7 +37,7 @@ export function drawLayers(stage, legend, arrays, answer, chosen, features) {
   if (chosen.patches && arrays["patches.centres"]) said.push(patches(group, arrays));
   if (chosen.capsules && arrays["capsules.places"]) said.push(capsules(group, arrays, features));
   if (chosen.voters && chosen.heard) said.push(voters(group, chosen.heard, answer));
-  stage.fade(said.length > 0);
+  stage.fade(said.length > 0, chosen.spoiled);
   legend.hidden = !said.length;
   legend.replaceChildren(...said.map(([background, text, scale]) => {
     const line = document.createElement("p");

@@ -133,16 +133,15 @@ function place() {
 }
 
 // Layers, and the sphere of votes.
-function inside(named = null) {
+function inside() {
   if (!last?.answer) return;
   const votes = $("layer-votes").checked && last.hearings.all.length > 0;
   $("votes").hidden = !votes;
   $("hint").hidden = votes;
   const heard = last.hearings.all.length ? last.hearings.at(look, Number($("step").value)) : null;
-  if (named === null) {
-    const chosen = Object.fromEntries(LAYERS.map((name) => [name, $(`layer-${name}`).checked]));
-    drawLayers(stage, $("legend"), last.arrays, last.answer, { ...chosen, heard }, hello.features);
-  }
+  const spoiled = Object.keys(SPOILS).some((name) => $(name).value !== (name === "points" ? "100" : "0"));
+  const chosen = Object.fromEntries(LAYERS.map((name) => [name, $(`layer-${name}`).checked]));
+  drawLayers(stage, $("legend"), last.arrays, last.answer, { ...chosen, heard, spoiled }, hello.features);
   if (!votes) return;
   sphere ??= new Sphere($("sphere"));
   const step = Number($("step").value);
@@ -163,7 +162,7 @@ function inside(named = null) {
     }));
   }
   [...$("looks").children].forEach((button, k) => button.setAttribute("aria-checked", k === Math.min(look, looks - 1)));
-  sphere.tell(heard, named);
+  sphere.tell(heard);
   sphere.look(stage.camera);
 }
 

@@ -70,7 +70,7 @@ export function trouble(sentence) {
   $("trouble").hidden = !sentence;
   $("trouble").querySelector("p").textContent = sentence ?? "";
 }
-$("trouble").querySelector("button").addEventListener("click", () => trouble(null));
+$("trouble-close").addEventListener("click", () => trouble(null));
 
 export function save(blob, name) {
   const link = document.createElement("a");

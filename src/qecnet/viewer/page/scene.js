@@ -37,6 +37,7 @@ export class Stage {
     this.scene.add(this.grid, this.shape, this.second, this.moved, this.axes, this.layers);
     this.moved.visible = false;
     this.orbit = new OrbitControls(this.camera, canvas);
+    this.orbit.target.set(0, 0, 0.07);
     this.orbit.minDistance = 1.5;
     this.orbit.maxDistance = 14;
     this.orbit.addEventListener("change", () => {
@@ -198,13 +199,14 @@ export class Stage {
     this.draw();
   }
 
-  // Shapes step back behind what is shown of the network's inside.
-  fade(faded) {
+  // Shapes step back behind what is shown of the network's inside; what is spoiled is seen by its points.
+  fade(faded, spoiled) {
     for (const which of ["shape", "second"]) {
       const [points, mesh] = [this.points[which], this.meshes[which]];
       if (points) points.material.uniforms.fade.value = faded ? 0.72 : 0;
       if (points) points.material.uniforms.ground.value.set(styled("--ground"));
-      if (mesh) Object.assign(mesh.material, { transparent: faded, opacity: faded ? 0.16 : 1, depthWrite: !faded });
+      const glassy = faded || (spoiled && which === "shape");
+      if (mesh) Object.assign(mesh.material, { transparent: glassy, opacity: glassy ? 0.16 : 1, depthWrite: !glassy });
     }
   }
 
