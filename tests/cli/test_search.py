@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import torch
 from typer.testing import CliRunner
 
 from qecnet.algebra import angular_distance, random_quaternion, rotate
+from qecnet.cli.index import INDEX
 from qecnet.cli.main import app
 from qecnet.data import make_shape, write
 from qecnet.models import DEFAULT
+from qecnet.models.library import read_library
 
 QEC = Path(sys.executable).with_name("qec")
 TURN = random_quaternion((), generator=3, dtype=torch.float64)
@@ -64,6 +67,39 @@ def test_an_index_is_kept_up_to_date(run, folder):
     assert result.exit_code == 0, result.output
     assert "chair.xyz" in result.stdout
     assert "toilet" not in result.stdout
+
+
+KEEPING_EVERYTHING_AT_ONCE = """
+import sys
+from qecnet.cli.index import INDEX
+from qecnet.cli.main import app
+from qecnet.models import library
+library._SECONDS = 0
+sys.argv = ["qec", "index", sys.argv[1], "--workers", "1"]
+app()
+"""
+
+
+def test_what_was_killed_goes_on_where_it_was(run, folder):
+    many = 40  # three batches: the first is kept long before the last
+    for number in range(many):
+        write(folder / f"{number:03d}.npy", make_shape("chair", number).sample(500, torch.Generator().manual_seed(0)))
+    process = subprocess.Popen([sys.executable, "-c", KEEPING_EVERYTHING_AT_ONCE, str(folder)])
+    try:
+        end = time.monotonic() + 300
+        while not (folder / INDEX).exists():
+            assert process.poll() is None
+            assert time.monotonic() < end
+            time.sleep(0.001)
+    finally:
+        process.kill()
+        process.wait()
+    kept = len(read_library(folder / INDEX).files)
+    assert 1 <= kept < many
+    assert run("search", folder / "bed.xyz", "--library", folder).exit_code == 0
+    again = run("index", folder)
+    assert again.exit_code == 0, again.output
+    assert f"{many + 3} shapes ({many + 3 - kept} new or changed, {kept} as they were, 0 gone)" in again.stdout
 
 
 def test_an_index_of_other_weights_is_made_anew_only_when_asked(run, folder):
