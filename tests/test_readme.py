@@ -45,7 +45,7 @@ def files(tmp_path, monkeypatch):
     write(tmp_path / "scan.ply", turned.sample(2000, torch.Generator().manual_seed(0)))
     write(tmp_path / "a.ply", chair)
     write(tmp_path / "b.ply", turned)
-    vertices = "vn 0 0 1\n" + "".join(f"v {x} {y} {z}\n" for x, y, z in turned.vertices.tolist())
+    vertices = "".join(f"v {x} {y} {z}\n" for x, y, z in turned.vertices.tolist())
     (tmp_path / "chair.obj").write_text(
         vertices + "".join(f"f {a} {b} {c}\n" for a, b, c in (chair.faces + 1).tolist())
     )

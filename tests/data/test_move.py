@@ -130,6 +130,7 @@ FILES = {
     "mesh.obj": OBJ.encode(),
     "windows.obj": OBJ.replace("\n", "\r\n").encode(),
     "cloud.obj": re.sub("f .*\n", "", OBJ).encode(),
+    "bare.obj": re.sub("vn .*\n", "", OBJ).replace("/1/1", "").replace("/1/2", "").replace("/1/3", "").encode(),
     **{f"{kind}.ply": ply(kind) for kind in ("ascii", "binary_little_endian", "binary_big_endian")},
     **{f"{kind}.stl": stl(kind) for kind in ("ascii", "binary")},
     **{f"{kind}.pcd": pcd(kind) for kind in ("ascii", "binary", "binary_compressed")},

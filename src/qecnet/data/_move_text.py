@@ -127,7 +127,7 @@ def _by_patterns(data: bytes, patterns: Sequence[re.Pattern[bytes]], motion: Rig
     """Lines that begin with a word for points, and lines that begin with another for normals."""
     text = _without_comments(data)
     points, normals = (
-        np.array([[line.span(1), line.span(2), line.span(3)] for line in pattern.finditer(text)]).reshape(-1, 3, 2)
+        np.array([line.span(i) for line in pattern.finditer(text) for i in (1, 2, 3)], np.int64).reshape(-1, 3, 2)
         for pattern in patterns
     )
     return _moved(data, points, normals, motion)
