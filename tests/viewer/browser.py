@@ -53,7 +53,7 @@ def viewer(*arguments: str | Path) -> Iterator[tuple[str, subprocess.Popen[str]]
         yield found[0], process
     finally:
         process.terminate()
-        process.wait(30)
+        process.communicate(timeout=30)
 
 
 @contextmanager
@@ -118,7 +118,7 @@ class Page:
 
     def press(self, name: str) -> None:
         """Also what has to be scrolled to first."""
-        self.driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", self[name])
+        self.driver.execute_script("arguments[0].scrollIntoView({block: 'nearest'})", self[name])
         self[name].click()
         self.settle()
 

@@ -11,6 +11,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from qecnet.data import make_shape, write
 from qecnet.viewer.reader import MOST_BYTES
+from qecnet.viewer.reply import Tab
 from qecnet.viewer.server import PAGE, Viewer, is_loopback
 from qecnet.viewer.wire import unpacked
 
@@ -53,6 +54,24 @@ def test_a_wish_is_answered_and_a_bad_one_stops_nothing(serving):
             assert (await heard(socket))["answer"]["label"] == "chair"
 
     asyncio.run(run())
+
+
+def test_a_mistake_of_ours_is_told_and_the_page_goes_on(serving, monkeypatch, capsys):
+    def broken(tab, wish):
+        raise RuntimeError("a wire came loose")
+
+    async def run():
+        async with serving() as client, client.ws_connect("/socket", max_msg_size=0) as socket:
+            await heard(socket)
+            with monkeypatch.context() as patch:
+                patch.setattr(Tab, "reply", broken)
+                await socket.send_str(asked(1))
+                assert "a wire came loose" in (await heard(socket))["trouble"]
+            await socket.send_str(asked(2))
+            assert (await heard(socket))["answer"]["label"] == "chair"
+
+    asyncio.run(run())
+    assert "RuntimeError: a wire came loose" in capsys.readouterr().err
 
 
 def test_the_newest_wish_overtakes_those_that_wait(serving):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from contextlib import suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -18,11 +19,11 @@ from qecnet.viewer.wire import packed, unpacked
 MOST_BYTES = 64 * 2**20
 MOST_POINTS = 2_000_000
 SECONDS = 20.0
-_STARTING = 60.0
+_STARTING = 120.0
 
 
 class Reader:
-    """Reads one upload after the other; the process begins with the first, and is ended when one takes too long."""
+    """Reads one upload after the other, by a process that is ended when one takes too long, and then begun anew."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -58,6 +59,12 @@ class Reader:
             return Mesh(points, torch.from_numpy(arrays["faces"].copy()).long(), name)
         return PointCloud(points, name=name)
 
+    def start(self) -> None:
+        """Begins the process, which takes seconds, before there is anything to read; what fails will be tried again."""
+        with self._alone, suppress(EOFError, OSError):
+            if self._line is None:
+                self._start()
+
     def close(self) -> None:
         """Ends the process, whatever it does."""
         if self._process is not None:
@@ -77,14 +84,15 @@ class Reader:
 
     def _start(self) -> Connection:
         context = get_context("spawn")
-        self._line, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs,), daemon=True)
-        self._process.start()
+        line, theirs = context.Pipe()
+        process = context.Process(target=_work, args=(theirs,), daemon=True)
+        process.start()
+        self._process, self._line = process, line
         theirs.close()
-        if not self._line.poll(_STARTING):
-            raise TimeoutError
-        self._line.recv_bytes()
-        return self._line
+        if not line.poll(_STARTING):
+            raise EOFError
+        line.recv_bytes()
+        return line
 
 
 def _work(line: Connection) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import traceback
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
@@ -105,8 +106,10 @@ class Viewer:
         self._tabs[key] = tab
         self._sockets.add(socket)
         answering: asyncio.Task[None] | None = None
+        starting: asyncio.Task[None] | None = None
         try:
             await socket.send_bytes(packed({"hello": self._hello(key)}, {}))
+            starting = asyncio.create_task(asyncio.to_thread(self._reader.start))
             wishes: asyncio.Queue[Wish] = asyncio.Queue()
             answering = asyncio.create_task(self._answer(socket, tab, wishes))
             async for message in socket:
@@ -116,8 +119,9 @@ class Viewer:
                     except ValueError as error:
                         await socket.send_bytes(packed({"trouble": str(error)}, {}))
         finally:
-            if answering is not None:
-                answering.cancel()
+            for task in (answering, starting):
+                if task is not None:
+                    task.cancel()
             self._sockets.discard(socket)
             del self._tabs[key]
         return socket
@@ -133,7 +137,14 @@ class Viewer:
                 data = await loop.run_in_executor(self._thread, tab.reply, wish)
             except ValueError as error:
                 data = packed({"number": wish.number, "trouble": str(error)}, {})
-            await socket.send_bytes(data)
+            except Exception as error:
+                # A mistake of ours is told where it can be mended, and the page goes on.
+                traceback.print_exception(error)
+                data = packed({"number": wish.number, "trouble": f"{error}; the terminal says more"}, {})
+            try:
+                await socket.send_bytes(data)
+            except ConnectionError:
+                return  # the tab was closed meanwhile
 
     def _hello(self, key: str) -> dict[str, Any]:
         """What a page is told when it opens."""

@@ -138,6 +138,7 @@ function inside() {
   const votes = $("layer-votes").checked && last.hearings.all.length > 0;
   $("votes").hidden = !votes;
   $("hint").hidden = votes;
+  stage.shift(votes && innerWidth > 780 ? 130 : 0);
   const heard = last.hearings.all.length ? last.hearings.at(look, Number($("step").value)) : null;
   const spoiled = Object.keys(SPOILS).some((name) => $(name).value !== (name === "points" ? "100" : "0"));
   const chosen = Object.fromEntries(LAYERS.map((name) => [name, $(`layer-${name}`).checked]));

@@ -32,6 +32,7 @@ export class Stage {
     this.axes = new Group();
     this.layers = new Group();
     this.second.visible = false;
+    this.shifted = 0;
     this.points = {};
     this.meshes = {};
     this.scene.add(this.grid, this.shape, this.second, this.moved, this.axes, this.layers);
@@ -98,9 +99,16 @@ export class Stage {
     this.camera.aspect = width / height;
     // A narrow window sees as much of the width as a wide one sees of the height; of two shapes, more.
     this.camera.zoom = this.second.visible ? Math.min(0.82, (0.66 * width) / height) : Math.min(1, width / height);
-    this.camera.updateProjectionMatrix();
+    this.camera.setViewOffset(width, height, this.shifted, 0, width, height);
     this.size();
     this.draw();
+  }
+
+  // Moves the middle of the picture to the left by as many pixels.
+  shift(pixels) {
+    if (pixels === this.shifted) return;
+    this.shifted = pixels;
+    this.resize();
   }
 
   // Rings are as large as the shape, from wherever one looks; by themselves they keep their size on the screen.
@@ -203,8 +211,12 @@ export class Stage {
   fade(faded, spoiled) {
     for (const which of ["shape", "second"]) {
       const [points, mesh] = [this.points[which], this.meshes[which]];
-      if (points) points.material.uniforms.fade.value = faded ? 0.72 : 0;
-      if (points) points.material.uniforms.ground.value.set(styled("--ground"));
+      if (points) {
+        points.material.uniforms.fade.value = faded ? 0.72 : 0;
+        points.material.uniforms.ground.value.set(styled("--ground"));
+        points.material.depthWrite = !faded;
+        points.renderOrder = faded ? -1 : 0;
+      }
       const glassy = faded || (spoiled && which === "shape");
       if (mesh) Object.assign(mesh.material, { transparent: glassy, opacity: glassy ? 0.16 : 1, depthWrite: !glassy });
     }
