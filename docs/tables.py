@@ -7,8 +7,10 @@ A figure stands between a line `<!-- figures: NAME -->` and a line `<!-- end -->
 
 from __future__ import annotations
 
+import csv
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -111,7 +113,7 @@ def names() -> str:
     forty = (_percent(published.nr), _percent(published.ar))
     rows.insert(2, ["the paper's network, as published ¹", DASH, _percent(ten), *forty])
     head = ["", *(f"{name}, {pose}" for name in DATASETS.values() for pose in ("upright", "turned"))]
-    rows[0] = [f"**{cell}**" for cell in rows[0]]
+    rows[0][0] = f"**{rows[0][0]}**"
     return _table(head, rows) + (
         "\n\nShare of the test shapes that are named right, in %; all trained on upright shapes only. Turned shapes "
         "are resampled, and their frames estimated after the rotation.\n¹ With frames that are turned along with the "
@@ -146,7 +148,7 @@ def alignments() -> str:
     baselines = _read(run.folder / "evaluation" / "pose-baselines.json")
     assert poses is not None
     of_mode = [poses["modes"][mode]["all"]["no_sym"] for mode in ("siamese", "category")]
-    rows = [["**qecnet**", *(f"**{_median_mean(found)}**" for found in of_mode)]]
+    rows = [["**qecnet**", *map(_median_mean, of_mode)]]
     for method in baselines["same_instance"] if baselines else ():
         both = (baselines[which][method]["no_sym"] for which in ("same_instance", "category_level"))
         rows.append([method, *map(_median_mean, both)])
@@ -194,6 +196,60 @@ def robustness() -> str:
     return "\n\n".join(parts) or "Not measured yet."
 
 
+def elsewhere() -> str:
+    """Furniture that is not ModelNet's."""
+    rows = _rows("elsewhere.csv")
+    if not rows:
+        return "Not measured yet."
+    models, poses = len({row["number"] for row in rows}), len({row["pose"] for row in rows})
+    right = sum(row["class"] == row["named"] for row in rows)
+    missed = Counter((row["class"], row["named"]) for row in rows if row["class"] != row["named"])
+    worst = "; ".join(f"{kind} for {true} {count}×".replace("_", " ") for (true, kind), count in missed.most_common(3))
+    return (
+        f"Of {models} models of furniture from elsewhere (Sweet Home 3D's catalogues, as Debian packages them), each in "
+        f"{poses} random poses, it names **{_percent(right / len(rows))}%** right; most often it takes {worst}."
+    )
+
+
+def elsewhere_classes() -> str:
+    """The same by class."""
+    rows = _rows("elsewhere.csv")
+    counts = Counter((row["class"], row["class"] == row["named"]) for row in rows)
+    kinds = sorted({row["class"] for row in rows})
+    cells = [[k.replace("_", " "), str(counts[k, True] + counts[k, False]), str(counts[k, True])] for k in kinds]
+    return _table(["class", "views", "named right"], cells) if rows else "Not measured yet."
+
+
+def hundred() -> str:
+    """The same file in many poses."""
+    rows = _rows("hundred_poses.csv")
+    head = ["class", "symmetry", "named right, %", "same name, %", "spread of confidence"]
+    head += [f"pose off by, {which}" for which in ("median", "95%", "largest")]
+    cells = [
+        [row["class"].replace("_", " "), row["symmetry"] or DASH]
+        + [_percent(float(row[which])) for which in ("right", "same")]
+        + [f"{float(row['spread']):.3f}", *(f"{float(row[which]):.1f}°" for which in ("median", "p95", "largest"))]
+        for row in rows
+    ]
+    if not rows:
+        return "Not measured yet."
+    shapes, poses = rows[0]["shapes"], rows[0]["poses"]
+    return f"{shapes} shapes of each class, {poses} poses each.\n\n" + _table(head, cells)
+
+
+def calibration() -> str:
+    """How far confidence is from the share that is right."""
+    rows = []
+    for run in (run for dataset in DATASETS for run in runs(dataset)):
+        if found := run.measured("calibration"):
+            errors = [
+                f"{found[part][when]['ece']:.3f}" for part in ("held_out", "test") for when in ("before", "after")
+            ]
+            rows.append([run.link(run.folder.name), f"{found['temperature']:g}", *errors])
+    head = ["model", "temperature", "held-out, before", "held-out, after", "test, before", "test, after"]
+    return _table(head, rows) if rows else "Not measured yet."
+
+
 def aims() -> str:
     """What was aimed for, and what came of it."""
     ten, forty = shipped("modelnet10", "features"), shipped("modelnet40", "features")
@@ -225,6 +281,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "all-poses": all_poses,
     "robustness": robustness,
     "aims": aims,
+    "elsewhere": elsewhere,
+    "elsewhere-classes": elsewhere_classes,
+    "hundred": hundred,
+    "calibration": calibration,
 }
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
@@ -275,6 +335,14 @@ def _list(kinds: Sequence[str]) -> str:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)
+
+
+def _rows(name: str) -> list[dict[str, str]]:
+    """Of a table in results/; none where it was not made."""
+    if not (path := RESULTS / name).exists():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        return [*csv.DictReader(file)]
 
 
 def _read(path: Path) -> dict[str, Any] | None:

@@ -9,15 +9,18 @@ Needs matplotlib.
 import argparse
 import sys
 from collections.abc import Sequence
+from io import BytesIO
 from pathlib import Path
 
 from page import page
 from picture import picture
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 from trial import LIMIT, Pair, Seen, trial, words
 
 import qecnet
+from qecnet.files import write_whole
 from qecnet.models import DEFAULT
 
 
@@ -28,17 +31,19 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     given = parser.parse_args()
 
+    console = Console()
+    drawing, site = given.out / "demo.png", given.out / "index.html"
     try:
+        given.out.mkdir(parents=True, exist_ok=True)
         seen, pairs = trial(qecnet.load(DEFAULT), given.file, given.seed)
+        told = summary(seen, pairs)
+        console.print(shapes_table(seen), pairs_table(pairs), told)
+        drawn = BytesIO()
+        picture(seen, [pair for pair in pairs if pair.differ], told).savefig(drawn, dpi=130)
+        write_whole(drawing, drawn.getvalue())
+        write_whole(site, page(seen, pairs, told).encode())
     except (ValueError, OSError) as error:
         sys.exit(f"demo: {error}")
-    told = summary(seen, pairs)
-    console = Console()
-    console.print(shapes_table(seen), pairs_table(pairs), told)
-    given.out.mkdir(parents=True, exist_ok=True)
-    drawing, site = given.out / "demo.png", given.out / "index.html"
-    picture(seen, [pair for pair in pairs if pair.differ], told).savefig(drawing, dpi=130)
-    site.write_text(page(seen, pairs, told), encoding="utf-8")
     console.print(f"\nA picture: {drawing}\nA page to turn the shapes in: {site}", highlight=False)
 
 
@@ -64,7 +69,7 @@ def shapes_table(seen: Sequence[Seen]) -> Table:
         lean = "–" if one.lean is None else f"{one.lean:.1f}°"
         cells = words(one.answer.label), f"{one.answer.confidence:.0%}", f"{one.error:.1f}°", lean
         mark = f"[red]✗ wrong {' and '.join(wrong)}[/red]" if wrong else "[green]✓[/green]"
-        table.add_row(one.scan.name, *cells, mark)
+        table.add_row(escape(one.scan.name), *cells, mark)
     return table
 
 
@@ -75,7 +80,7 @@ def pairs_table(pairs: Sequence[Pair]) -> Table:
     for pair in pairs:
         error = "–" if pair.error is None else f"{pair.error:.1f}°"
         mark = "" if pair.error is None else "[red]✗ wrong[/red]" if pair.is_wrong else "[green]✓[/green]"
-        table.add_row(pair.what, error, mark)
+        table.add_row(escape(pair.what), error, mark)
     return table
 
 

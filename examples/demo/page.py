@@ -48,7 +48,8 @@ def page(seen: Sequence[Seen], pairs: Sequence[Pair], told: str) -> str:
             [_pair_card(pair, clouds) for pair in different],
         ),
         _section(
-            "twice", "One shape, scanned twice", "The same with two scans of one shape that share no point.",
+            "twice", "One shape, scanned twice",
+            "The same with two scans of one shape: new points of a mesh, or another eight tenths of a cloud's.",
             [_pair_card(pair, clouds) for pair in twice],
         ),
     ]  # fmt: skip
