@@ -206,8 +206,9 @@ def elsewhere() -> str:
     missed = Counter((row["class"], row["named"]) for row in rows if row["class"] != row["named"])
     worst = "; ".join(f"{kind} for {true} {count}×".replace("_", " ") for (true, kind), count in missed.most_common(3))
     return (
-        f"Of {models} models of furniture from elsewhere (Sweet Home 3D's catalogues, as Debian packages them), each in "
-        f"{poses} random poses, it names **{_percent(right / len(rows))}%** right; most often it takes {worst}."
+        f"Of {models} models of furniture from elsewhere (Sweet Home 3D's catalogues, in Debian's package), each in "
+        f"{poses} random poses, it names **{_percent(right / len(rows))}%** right; what it gives wrongly most often: "
+        f"{worst}."
     )
 
 
@@ -241,11 +242,9 @@ def calibration() -> str:
     """How far confidence is from the share that is right."""
     rows = []
     for run in (run for dataset in DATASETS for run in runs(dataset)):
-        if found := run.measured("calibration"):
-            errors = [
-                f"{found[part][when]['ece']:.3f}" for part in ("held_out", "test") for when in ("before", "after")
-            ]
-            rows.append([run.link(run.folder.name), f"{found['temperature']:g}", *errors])
+        if found := _read(run.folder / "evaluation" / "calibration.json"):
+            errors = (found[part][when]["ece"] for part in ("held_out", "test") for when in ("before", "after"))
+            rows.append([run.link(run.folder.name), f"{found['temperature']:g}", *(f"{error:.3f}" for error in errors)])
     head = ["model", "temperature", "held-out, before", "held-out, after", "test, before", "test, after"]
     return _table(head, rows) if rows else "Not measured yet."
 
