@@ -10,7 +10,7 @@ from aiohttp import WSServerHandshakeError
 from aiohttp.test_utils import TestClient, TestServer
 
 from qecnet.data import make_shape, write
-from qecnet.viewer.reader import MOST_BYTES
+from qecnet.viewer import server
 from qecnet.viewer.reply import Tab
 from qecnet.viewer.server import PAGE, Viewer, is_loopback
 from qecnet.viewer.wire import unpacked
@@ -89,7 +89,8 @@ def test_the_newest_wish_overtakes_those_that_wait(serving):
     asyncio.run(run())
 
 
-def test_uploads_belong_to_their_tab(serving, tmp_path):
+def test_uploads_belong_to_their_tab(serving, tmp_path, monkeypatch):
+    monkeypatch.setattr(server, "MOST_BYTES", 2**20)
     write(tmp_path / "chair.ply", make_shape("chair", 2))
     good = (tmp_path / "chair.ply").read_bytes()
 
@@ -112,9 +113,9 @@ def test_uploads_belong_to_their_tab(serving, tmp_path):
             assert (await bad.json())["trouble"].startswith("bad.off: ")
             stranger = await client.post("/upload/nobody", params={"name": "chair.ply"}, data=good)
             assert stranger.status == 404
-            large = await client.post(f"/upload/{tab}", params={"name": "x.xyz"}, data=BytesIO(bytes(MOST_BYTES + 1)))
+            large = await client.post(f"/upload/{tab}", params={"name": "x.xyz"}, data=BytesIO(bytes(2**20 + 1)))
             assert large.status == 413
-            assert "larger than 64 MB" in (await large.json())["trouble"]
+            assert "larger than 1 MB" in (await large.json())["trouble"]
             await one.send_str(asked(2))
             assert (await heard(one))["answer"]["label"] == "chair"
 

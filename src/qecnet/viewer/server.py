@@ -100,7 +100,7 @@ class Viewer:
         return web.json_response({"upload": tab.add(shape), "name": shape.name})
 
     async def _socket(self, request: web.Request) -> web.WebSocketResponse:
-        socket = web.WebSocketResponse(heartbeat=30, max_msg_size=_LONGEST_WISH)
+        socket = web.WebSocketResponse(heartbeat=300, max_msg_size=_LONGEST_WISH)
         await socket.prepare(request)
         key, tab = secrets.token_urlsafe(16), Tab(self._respondent, self._first)
         self._tabs[key] = tab
