@@ -15,7 +15,7 @@ from pathlib import Path
 
 from measure import RESULTS
 
-COMMON = {"dataset": "modelnet10", "config": "features", "epochs": 4, "validate_every": 4}
+COMMON = {"dataset": "modelnet10", "config": "features", "epochs": 6, "validate_every": 6}
 VARIANTS = {
     "whole": {},
     "one look": {"looks": 1},
