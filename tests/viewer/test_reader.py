@@ -1,6 +1,9 @@
 """Uploads are read by another process, within limits, and a bad one stops nobody."""
 
+import sys
 import time
+import zipfile
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -20,7 +23,7 @@ def test_a_mesh_and_a_cloud_are_read(reader, tmp_path):
     assert isinstance(read, Mesh)
     assert torch.equal(read.faces, chair.faces)
     expected = chair.vertices - chair.vertices.mean(0)
-    torch.testing.assert_close(read.vertices, expected, atol=1e-5, rtol=0)
+    torch.testing.assert_close(read.vertices, expected / expected.abs().max(), atol=1e-5, rtol=0)
     cloud = reader.read("a.xyz", b"\n".join(b"%d %d %d" % (i, i * i, 7) for i in range(50)))
     assert isinstance(cloud, PointCloud)
     assert len(cloud) == 50
@@ -29,7 +32,16 @@ def test_a_mesh_and_a_cloud_are_read(reader, tmp_path):
 def test_far_from_the_origin_nothing_is_lost(reader):
     points = np.random.default_rng(0).random((50, 3))
     there = reader.read("far.xyz", "\n".join(f"{x + 1e6:.6f} {y:.6f} {z:.6f}" for x, y, z in points).encode())
-    np.testing.assert_allclose(there.points.numpy(), points - points.mean(0), atol=1e-5)
+    expected = points - points.mean(0)
+    np.testing.assert_allclose(there.points.numpy(), expected / np.abs(expected).max(), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [1e-60, 1e200, 1e308])
+def test_a_shape_of_any_size_is_read(reader, size):
+    points = np.random.default_rng(0).random((50, 3))
+    cloud = reader.read("a.xyz", "\n".join(f"{x:.17g} {y:.17g} {z:.17g}" for x, y, z in size * points).encode())
+    expected = points - points.mean(0)
+    np.testing.assert_allclose(cloud.points.numpy(), expected / np.abs(expected).max(), atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -59,6 +71,33 @@ def test_too_many_points_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MOST_POINTS", 2)
     header, _ = module.unpacked(module._read("a.xyz", POINTS))
     assert header["trouble"] == "a.xyz: has 3 points or triangles; this page takes 2"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux keeps to a limit of memory")
+def test_a_small_archive_of_very_many_points_is_refused_and_the_next_is_read(reader, monkeypatch):
+    monkeypatch.setattr(reader, "_seconds", 300.0)  # on a busy machine, time would be up first
+    packed = BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("points.npy", "w") as member:
+        header = {"descr": "|u1", "fortran_order": False, "shape": (100_000_000, 3)}
+        np.lib.format.write_array_header_1_0(member, header)
+        for _ in range(300):
+            member.write(bytes(1_000_000))
+    assert len(packed.getvalue()) < 2**20
+    with pytest.raises(ValueError, match=r"^many.npz: takes more than 2 GB of memory to read"):
+        reader.read("many.npz", packed.getvalue())
+    assert len(reader.read("a.xyz", POINTS)) == 3
+
+
+def test_a_process_that_did_not_begin_is_begun_anew(monkeypatch):
+    reader = module.Reader()
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "_STARTING", 0.0)
+            reader.start()
+        assert reader._process is None
+        assert len(reader.read("a.xyz", POINTS)) == 3
+    finally:
+        reader.close()
 
 
 def test_whoever_takes_too_long_is_ended_and_the_next_is_read(reader, monkeypatch):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import signal
-from contextlib import suppress
+import sys
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from threading import Lock
 
 import torch
+from torch import Tensor
 
 from qecnet.data.read import shape_of
 from qecnet.geometry import Mesh, PointCloud
@@ -18,6 +19,8 @@ from qecnet.viewer.wire import packed, unpacked
 
 MOST_BYTES = 64 * 2**20
 MOST_POINTS = 2_000_000
+MOST_MEMORY = 2**31
+"""Bytes that reading may take; a few of an archive can promise any number of points."""
 SECONDS = 20.0
 _STARTING = 120.0
 
@@ -61,9 +64,12 @@ class Reader:
 
     def start(self) -> None:
         """Begins the process, which takes seconds, before there is anything to read; what fails will be tried again."""
-        with self._alone, suppress(EOFError, OSError):
-            if self._line is None:
-                self._start()
+        with self._alone:
+            try:
+                if self._line is None:
+                    self._start()
+            except (EOFError, OSError):
+                self.close()
 
     def close(self) -> None:
         """Ends the process, whatever it does."""
@@ -99,6 +105,7 @@ def _work(line: Connection) -> None:
     """What the process does, until nobody is left to tell."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
+    _limit_memory()
     try:
         line.send_bytes(b"ready")
         while True:
@@ -108,6 +115,16 @@ def _work(line: Connection) -> None:
         return
 
 
+def _limit_memory() -> None:
+    """Of this process, beyond what it has; only Linux tells, and keeps to it."""
+    if sys.platform == "linux":
+        import resource
+
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + MOST_MEMORY
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
+
+
 def _read(name: str, data: bytes) -> bytes:
     try:
         shape = shape_of(data, PurePath(name))
@@ -115,13 +132,25 @@ def _read(name: str, data: bytes) -> bytes:
         size = max(len(points), len(shape.faces) if isinstance(shape, Mesh) else 0)
         if size > MOST_POINTS:
             raise ValueError(f"has {size:,} points or triangles; this page takes {MOST_POINTS:,}")
-        # Positions cross in single precision, and keep it wherever the shape stands.
-        points = points - points.mean(0)
-        arrays = {"points": points} | ({"faces": shape.faces} if isinstance(shape, Mesh) else {})
+        arrays = {"points": _near(points)} | ({"faces": shape.faces} if isinstance(shape, Mesh) else {})
         return packed({}, arrays)
-    except (ValueError, MemoryError) as error:
-        reason = str(error).removeprefix(f"{name}: ") or "takes more memory than there is"
+    except (ValueError, MemoryError, RuntimeError) as error:
+        reason = str(error).removeprefix(f"{name}: ")
+        # Torch's lack of memory is a RuntimeError, and an archive's is taken for damage.
+        if not isinstance(error, ValueError) or isinstance(error.__cause__, MemoryError):
+            reason = f"takes more than {MOST_MEMORY // 2**30} GB of memory to read; give a smaller file"
         return packed({"trouble": _printable(f"{name}: {reason}")}, {})
+
+
+def _near(points: Tensor) -> Tensor:
+    """Around the origin and of size 1: positions cross in single precision, wherever the shape stands, of any size."""
+    points = _of_size_one(points)
+    return _of_size_one(points - points.mean(0))
+
+
+def _of_size_one(points: Tensor) -> Tensor:
+    largest = float(points.abs().max()) if len(points) else 0.0
+    return points / largest if largest > 0 else points
 
 
 def _plain(name: str) -> str:
