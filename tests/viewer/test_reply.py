@@ -58,6 +58,16 @@ def test_a_shape_that_failed_to_be_sent_is_sent_next_time(respondent, wish):
     assert "shape" in unpacked(tab.reply(wish()))[0]
 
 
+def test_a_second_shape_that_failed_to_be_sent_is_sent_next_time(respondent, wish):
+    tab = Tab(respondent)
+    second = Turned(Made("chair", 2), (1, 0, 0, 0))
+    with pytest.raises(ValueError, match="point"):
+        tab.reply(replace(wish(spoil=Spoil(1)), second=second))
+    tab.reply(wish())
+    assert "second" in unpacked(tab.reply(replace(wish(), second=second)))[0]
+    assert "second" not in unpacked(tab.reply(replace(wish(), second=second)))[0]
+
+
 def test_tabs_do_not_disturb_each_other(respondent, wish):
     one, other = Tab(respondent), Tab(respondent)
     alone = [unpacked(Tab(respondent).reply(wish(kind=kind)))[0]["answer"] for kind in ("chair", "sofa")]
@@ -71,12 +81,25 @@ def test_tabs_do_not_disturb_each_other(respondent, wish):
 
 def test_a_tab_keeps_a_few_uploads_and_the_file_of_the_command_line(respondent, wish):
     tab = Tab(respondent, make_shape("bed", 1))
-    numbers = [tab.add(make_shape("sofa", seed)) for seed in range(Tab.MOST_UPLOADS)]
+    numbers = [tab.add(make_shape("sofa", seed)) for seed in range(Tab.MOST_UPLOADS + 1)]
     asked = [replace(wish(), shape=Turned(Given(number), (1, 0, 0, 0))) for number in (0, *numbers)]
     assert unpacked(tab.reply(asked[0]))[0]["shape"]["name"] == "bed"
     with pytest.raises(ValueError, match="upload it again"):
         tab.reply(asked[1])
     assert unpacked(tab.reply(asked[2]))[0]["shape"]["name"] == "sofa"
+
+
+def test_a_tab_keeps_so_many_points_and_triangles(respondent, wish, monkeypatch):
+    sofas = [make_shape("sofa", seed) for seed in range(3)]
+    size = sum(len(sofa.vertices) + len(sofa.faces) for sofa in sofas[1:])
+    monkeypatch.setattr(Tab, "MOST_KEPT", size)
+    tab = Tab(respondent)
+    numbers = [tab.add(sofa) for sofa in sofas]
+    first, *others = (replace(wish(), shape=Turned(Given(number), (1, 0, 0, 0))) for number in numbers)
+    with pytest.raises(ValueError, match="upload it again"):
+        tab.reply(first)
+    for asked in others:
+        assert "shape" in unpacked(tab.reply(asked))[0]
 
 
 @pytest.mark.parametrize("which", ["respondent", "paper"])

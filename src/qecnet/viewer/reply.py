@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable
 from time import perf_counter
 from typing import Any
@@ -18,7 +19,7 @@ from qecnet.viewer.inside import layers_of
 from qecnet.viewer.observed import Observed, Observer, compared
 from qecnet.viewer.subject import Subject, subject_of
 from qecnet.viewer.wire import packed
-from qecnet.viewer.wish import Given, Made, Source, Spoil, Turned, Wish
+from qecnet.viewer.wish import LARGEST, Given, Made, Source, Spoil, Turned, Wish
 
 
 class Respondent:
@@ -34,21 +35,23 @@ class Tab:
     """What is kept for one tab of a browser: its uploads, and which shapes it has been sent."""
 
     MOST_UPLOADS = 8
+    MOST_KEPT = 8_000_000
+    """Points and triangles of all uploads: two of the largest, to be aligned."""
 
     def __init__(self, respondent: Respondent, first: Mesh | PointCloud | None = None) -> None:
         self._asked = respondent
         self._uploads: dict[int, Mesh | PointCloud] = {} if first is None else {0: first}
-        self._count = 0
         self._subject, self._second = _Remembered(self._make), _Remembered(self._make)
         self._upright: tuple[Subject, str] | None = None
 
     def add(self, shape: Mesh | PointCloud) -> int:
-        """Keeps an upload, and forgets the oldest where there are too many. → its number"""
-        self._count += 1
-        self._uploads[self._count] = shape
-        while len(self._uploads) > self.MOST_UPLOADS:
-            del self._uploads[next(number for number in self._uploads if number > 0)]
-        return self._count
+        """Keeps an upload, and forgets the oldest where there are too many. → its number, which no other tab's has"""
+        number = 1 + secrets.randbelow(LARGEST)
+        self._uploads[number] = shape
+        given = [number for number in self._uploads if number > 0]
+        while len(given) > self.MOST_UPLOADS or sum(_size(self._uploads[number]) for number in given) > self.MOST_KEPT:
+            del self._uploads[given.pop(0)]
+        return number
 
     def reply(self, wish: Wish) -> bytes:
         """The answer to a wish; of the shapes themselves only what the page has not got yet.
@@ -80,7 +83,8 @@ class Tab:
         header["milliseconds"] = round(1000 * (perf_counter() - start), 1)
         data = packed(header, arrays)
         self._subject.sent()
-        self._second.sent()
+        if wish.second is not None:
+            self._second.sent()
         return data
 
     def _make(self, source: Source, spoil: Spoil) -> Subject:
@@ -91,9 +95,10 @@ class Tab:
         return subject_of(shape, spoil, self._asked.model.config)
 
     def _upload(self, source: Given) -> Mesh | PointCloud:
-        if source.number not in self._uploads:
+        shape = self._uploads.get(source.number)
+        if shape is None:
             raise ValueError("this file is no longer here (a page keeps its last few uploads); upload it again")
-        return self._uploads[source.number]
+        return shape
 
     def _comparison(self, observed: Observed, subject: Subject) -> dict[str, Any]:
         """What the other network says, and what it said of the shape as it came."""
@@ -127,6 +132,11 @@ class _Remembered:
 
     def sent(self) -> None:
         self._is_new = self._subject is None
+
+
+def _size(shape: Mesh | PointCloud) -> int:
+    """How many points and triangles it has."""
+    return len(shape) if isinstance(shape, PointCloud) else len(shape.vertices) + len(shape.faces)
 
 
 def _shown(name: str, subject: Subject) -> tuple[dict[str, Any], dict[str, Tensor]]:

@@ -12,7 +12,7 @@ from qecnet.data.shapes import CLASSES
 
 Layer = Literal["frames", "patches", "capsules", "votes"]
 
-_LARGEST = 2**31 - 1
+LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -99,19 +99,19 @@ def _turned(given: Mapping[str, Any]) -> Turned:
     if abs(length - 1) > 1e-3:
         raise ValueError(f"turn has the length {length:.3g}; a rotation is a quaternion of length 1")
     if "upload" in given:
-        return Turned(Given(_whole("upload", given["upload"], 0, _LARGEST)), (w, x, y, z))
+        return Turned(Given(_whole("upload", given["upload"], 0, LARGEST)), (w, x, y, z))
     if given["kind"] not in CLASSES:
         raise ValueError(f"{given['kind']} is no class of shapes; ask for one of {', '.join(CLASSES)}")
-    return Turned(Made(given["kind"], _whole("seed", given["seed"], 0, _LARGEST)), (w, x, y, z))
+    return Turned(Made(given["kind"], _whole("seed", given["seed"], 0, LARGEST)), (w, x, y, z))
 
 
 def _spoil(given: Mapping[str, Any]) -> Spoil:
     return Spoil(
-        points=_whole("points", given["points"], 1, _LARGEST),
+        points=_whole("points", given["points"], 1, LARGEST),
         noise=_number("noise", given["noise"], 0, 1),
         outliers=_number("outliers", given["outliers"], 0, 1),
         occlusion=_number("occlusion", given["occlusion"], 0, 0.99),
-        seed=_whole("seed", given["seed"], 0, _LARGEST),
+        seed=_whole("seed", given["seed"], 0, LARGEST),
     )
 
 
