@@ -4,6 +4,7 @@ import asyncio
 import json
 from contextlib import asynccontextmanager
 from io import BytesIO
+from socket import gethostname
 
 import pytest
 from aiohttp import WSServerHandshakeError
@@ -103,10 +104,10 @@ def test_uploads_belong_to_their_tab(serving, tmp_path, monkeypatch):
             tab, _ = [(await heard(socket))["hello"]["tab"] for socket in (one, other)]
             response = await client.post(f"/upload/{tab}", params={"name": "../../chair.ply"}, data=good)
             given = await response.json()
-            assert given == {"upload": 1, "name": "chair.ply"}
-            await one.send_str(asked(1, upload=1))
+            assert given["name"] == "chair.ply"
+            await one.send_str(asked(1, upload=given["upload"]))
             assert (await heard(one))["shape"]["name"] == "chair.ply"
-            await other.send_str(asked(1, upload=1))
+            await other.send_str(asked(1, upload=given["upload"]))
             assert "no longer here" in (await heard(other))["trouble"]
             bad = await client.post(f"/upload/{tab}", params={"name": "bad.off"}, data=b"OFF\n3 1 0\n0 0 0\n")
             assert bad.status == 422
@@ -131,7 +132,14 @@ def test_the_page_is_served_and_nothing_beside_it(serving):
                 if response.status == 200:
                     assert await response.read() == path.read_bytes()
                     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
-            for path in ("/..%2Fserver.py", "/../server.py", "/%2e%2e%2fwire.py", "/page", "/main.js%00"):
+            for path in (
+                "/..%2Fserver.py",
+                "/../server.py",
+                "/%2e%2e%2fwire.py",
+                "/page",
+                "/main.js%00",
+                "/" + 300 * "a",
+            ):
                 assert (await client.get(path)).status == 404, path
 
     asyncio.run(run())
@@ -148,7 +156,12 @@ def test_other_pages_and_names_from_elsewhere_are_turned_away(serving):
             with pytest.raises(WSServerHandshakeError, match="403"):
                 await client.ws_connect("/socket", headers={"Origin": "http://evil.example"})
         async with serving("0.0.0.0") as client:
-            assert (await client.get("/", headers={"Host": "my-machine:80"})).status == 200
+            for name in ("192.0.2.7", "[2001:db8::7]", "localhost", gethostname()):
+                assert (await client.get("/", headers={"Host": f"{name}:80"})).status == 200, name
+            # Its owner may point it here, and would then be of our origin.
+            assert (await client.get("/", headers={"Host": "evil.example:80"})).status == 403
+        async with serving("scanner.example") as client:
+            assert (await client.get("/", headers={"Host": "Scanner.example:80"})).status == 200
 
     asyncio.run(run())
 

@@ -10,6 +10,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable
+from functools import partial
 from threading import Thread
 
 import torch
@@ -19,7 +20,7 @@ from qecnet.geometry import Mesh, PointCloud
 from qecnet.models import Model
 from qecnet.viewer.reader import Reader
 from qecnet.viewer.reply import Respondent
-from qecnet.viewer.server import Viewer
+from qecnet.viewer.server import Viewer, is_loopback
 
 _TRIED = 100
 
@@ -35,7 +36,9 @@ def serve(
     listening = taken(host, port)
     torch.set_num_threads(1)  # the other core draws
     address = f"http://{_in_address(host)}:{listening.getsockname()[1]}"
-    asyncio.run(_serve(Viewer(Respondent(model), first, host, Reader()), listening, address, browser, say))
+    whom = "" if is_loopback(host) else ", also to everybody else who can reach this machine"
+    say_where = partial(say, f"{address} shows it{whom}; close it with Ctrl-C.")
+    asyncio.run(_serve(Viewer(Respondent(model), first, host, Reader()), listening, address, browser, say_where))
 
 
 def taken(host: str, port: int) -> socket.socket:
@@ -75,7 +78,7 @@ def _another(host: str, port: int) -> str:
 
 
 async def _serve(
-    viewer: Viewer, listening: socket.socket, address: str, browser: bool, say: Callable[[str], None]
+    viewer: Viewer, listening: socket.socket, address: str, browser: bool, say_where: Callable[[], None]
 ) -> None:
     stop = asyncio.Event()
     _stop_at_signals(stop)
@@ -83,7 +86,7 @@ async def _serve(
     await runner.setup()
     try:
         await web.SockSite(runner, listening).start()
-        say(f"{address} shows it; close it with Ctrl-C.")
+        say_where()
         if browser and _can_open():
             # Some browsers are waited for until they are closed.
             Thread(target=webbrowser.open, args=(address,), daemon=True).start()

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from ipaddress import ip_address
 from pathlib import Path
+from socket import gethostname
 from typing import Any
 
 from aiohttp import WSMsgType, web
@@ -26,6 +27,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 PAGE = Path(__file__).parent / "page"
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_FILES = {path.name: path for path in PAGE.iterdir() if path.suffix in _TYPES}
 _HEADERS = {
     # Whatever the page may come to contain, no browser would ask another host for it.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -69,17 +71,19 @@ class Viewer:
         return response
 
     def _is_ours(self, request: web.Request) -> bool:
-        """A name that points here from elsewhere is refused where only this machine is served; so is a page of another
-        origin."""
+        """A page of another origin is refused, and a name that anybody may have pointed here: an address, or this
+        machine's own name, is nobody else's to give."""
         origin = request.headers.get("Origin")
         if origin is not None and origin != f"{request.scheme}://{request.host}":
             return False
-        name = request.host.rpartition(":")[0] or request.host
-        return not is_loopback(self._host) or name == self._host or is_loopback(name)
+        name = (request.host.rpartition(":")[0] or request.host).lower()
+        if name == self._host.lower() or is_loopback(name):
+            return True
+        return not is_loopback(self._host) and (_is_address(name) or name == gethostname().lower())
 
     async def _file(self, request: web.Request) -> web.Response:
-        path = PAGE / request.match_info.get("name", "index.html")
-        if path.parent != PAGE or path.suffix not in _TYPES or not path.is_file():
+        path = _FILES.get(request.match_info.get("name", "index.html"))
+        if path is None:
             raise web.HTTPNotFound(text="There is no such page.\n")
         return web.Response(body=path.read_bytes(), content_type=_TYPES[path.suffix], charset="utf-8")
 
@@ -140,7 +144,8 @@ class Viewer:
             except Exception as error:
                 # A mistake of ours is told where it can be mended, and the page goes on.
                 traceback.print_exception(error)
-                data = packed({"number": wish.number, "trouble": f"{error}; the terminal says more"}, {})
+                sentence = f"something went wrong here ({type(error).__name__}: {error}); the terminal says more"
+                data = packed({"number": wish.number, "trouble": sentence}, {})
             try:
                 await socket.send_bytes(data)
             except ConnectionError:
@@ -170,10 +175,16 @@ class Viewer:
 
 def is_loopback(host: str) -> bool:
     """Whether a name or address is this machine's alone."""
+    return host == "localhost" or (_is_address(host) and ip_address(host.strip("[]")).is_loopback)
+
+
+def _is_address(host: str) -> bool:
+    """Whether it is no name but an address, of either kind."""
     try:
-        return host == "localhost" or ip_address(host.strip("[]")).is_loopback
+        ip_address(host.strip("[]"))
     except ValueError:
         return False
+    return True
 
 
 def _trouble(sentence: str, status: int) -> web.Response:
