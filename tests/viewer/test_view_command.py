@@ -37,7 +37,19 @@ async def upload(address):
         tab = unpacked(await page.receive_bytes())[0]["hello"]["tab"]
         url = f"{address}/upload/{tab}"
         response = await session.post(url, params={"name": "a.xyz"}, data=b"0 0 1\n1 2 3\n4 5 7\n")
-        assert (await response.json())["upload"] == 1
+        assert (await response.json())["upload"] > 0
+
+
+def is_empty(group):
+    """Whether nobody of a group of processes is left; who has just ended may still be there for a moment."""
+    end = time.monotonic() + 20
+    while time.monotonic() < end:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there are no such signals")
@@ -55,9 +67,8 @@ def test_ctrl_c_a_closed_terminal_and_a_request_close_it(tmp_path):
             process.send_signal(number)
         for process in processes:
             assert process.wait(30) == 0, process.stderr.read()
+            assert is_empty(process.pid), "it is gone with all that it started"
             assert process.stderr.read() == ""
-            with pytest.raises(ProcessLookupError):
-                os.killpg(process.pid, 0)  # nobody of its group is left
     finally:
         for process in processes:
             process.kill()
