@@ -41,9 +41,9 @@ SECONDS = 90.0
 
 
 @contextmanager
-def viewer(*arguments: str | Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """`qec view` as a user starts it, on any free port: its address, and its process."""
-    command = [Path(sys.executable).with_name("qec"), "view", *arguments, "--port", "0", "--no-browser"]
+def viewer(port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """`qec view` as a user starts it, by default on any free port: its address, and its process."""
+    command = [Path(sys.executable).with_name("qec"), "view", "--port", str(port), "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     try:
         assert process.stdout is not None

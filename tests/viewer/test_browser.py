@@ -164,6 +164,26 @@ def test_uploads_good_and_bad(page, tmp_path):
     assert page.state["source"]["kind"] in page["kind"].get_attribute("value")
 
 
+def test_a_refused_upload_gives_way_also_when_an_older_answer_comes_late(page, tmp_path):
+    write(tmp_path / "sofa.ply", make_shape("sofa", 3))
+    (tmp_path / "line.xyz").write_text("\n".join(f"{i} 0 0" for i in range(100)))
+    page.upload(tmp_path / "sofa.ply")
+    # A wish that is three seconds on its way, in which the upload is read.
+    page.driver.execute_script("""
+      const send = window.send = WebSocket.prototype.send;
+      WebSocket.prototype.send = function (data) { setTimeout(() => send.call(this, data), 3000); };
+      document.getElementById("redraw").click();
+    """)
+    page["file"].send_keys(str(tmp_path / "line.xyz"))
+    page.wait(lambda: page.trouble.startswith("line.xyz"))
+    page.driver.execute_script("WebSocket.prototype.send = window.send")
+    page.settle()
+    page.press("trouble-close")
+    page.press("random")
+    assert page.trouble == ""
+    assert page.state["shape"] == "sofa.ply"
+
+
 def test_a_network_that_is_not_equivariant_stands_beside(page):
     page.press("compare")
     upright = page.state["comparison"]
@@ -240,8 +260,17 @@ def test_a_narrow_window_has_everything(page):
     page.press("save-json")
 
 
-def test_closing_the_viewer_is_said_on_the_page(driver):
+def test_closing_the_viewer_is_said_on_the_page_which_goes_on_with_the_next(driver, tmp_path):
+    write(tmp_path / "sofa.ply", make_shape("sofa", 3))
     with viewer() as (address, _):
         page = Page(driver, address)
+        page.upload(tmp_path / "sofa.ply")
     page.wait(lambda: "The viewer was closed" in page.trouble)
     page.shot(SHOTS / "closed.png")
+    with viewer(int(address.rpartition(":")[2])):
+        page.wait(lambda: "upload them again" in page.trouble)
+        page.settle()
+        page.press("trouble-close")
+        page.press("random")
+        assert page.trouble == ""
+        assert page.state["shape"] == page.state["answer"]["label"] == "chair"

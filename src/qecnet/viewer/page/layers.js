@@ -81,7 +81,8 @@ function capsules(group, arrays, features) {
   const made = balls(places, (i) => ramp(share(i)), () => 0.036);
   const number = (x) => (features ? `${(100 * x).toFixed(1)} %` : x.toFixed(2));
   const what = features ? "trusted" : "activation";
-  made.userData.said = (i) => ({ text: `capsule ${i + 1}: ${what} ${number(activations[i])}`, voter: i });
+  // The paper's network has several voters where each of these is.
+  made.userData.said = (i) => ({ text: `capsule ${i + 1}: ${what} ${number(activations[i])}`, voter: features ? i : null });
   group.add(made, crosses(places, arrays["capsules.poses"], 0.1, 0.005));
   const told = features ? "capsules by how far their vote is trusted (colours: cube root)" : "first layer’s capsules by mean activation";
   return [RAMP_CSS, `${told}, ${number(least)} to ${number(largest)}`, true];

@@ -13,11 +13,13 @@ const $ = (id) => document.getElementById(id);
 const LAYERS = ["frames", "patches", "capsules", "votes", "voters"];
 const TURNING = 700; // milliseconds of a random rotation
 const FEWEST = 64;
+const FIRST = { kind: "chair", seed: 1 };
 
 let hello = null;
 let source = null;
 let second = null; // { source, turn }
-let good = null; // what was last answered: { source, second }
+let wished = null; // what the last wish that was sent is about: { source, second }
+let good = null; // the same of the last that was answered
 let seed = 0;
 let turning = null; // the animation of a random rotation
 let last = null; // what was answered last, see `answered`
@@ -40,6 +42,7 @@ const link = new Link(wish, {
 
 function wish() {
   if (!source) return null;
+  wished = { source, second };
   const layers = LAYERS.filter((name) => name !== "voters" && $(`layer-${name}`).checked);
   if ($("layer-voters").checked && !layers.includes("votes")) layers.push("votes");
   return {
@@ -57,14 +60,17 @@ function greeted(given) {
   const again = hello !== null;
   hello = given;
   trouble(null);
-  if (again) return;
+  if (again) {
+    forget();
+    return;
+  }
   for (const list of [$("kind"), $("second-kind")]) {
     list.replaceChildren(...hello.gallery.map((kind) => new Option(plain(kind), kind)));
   }
   if (hello.file !== null) {
     $("kind").prepend(new Option(hello.file, "", true, true));
     source = { upload: 0 };
-  } else source = { kind: "chair", seed: 1 };
+  } else source = FIRST;
   $("kind").value = source.kind ?? "";
   $("model-name").textContent = hello.features ? "Capsules with features" : "The paper’s capsules";
   $("about").textContent = `qecnet ${hello.version}, model ${hello.model}. Each answer is from frames estimated anew. ` +
@@ -73,6 +79,19 @@ function greeted(given) {
   $("step").max = $("step").value = hello.iterations;
   sliders();
   change();
+}
+
+// After a connection that was lost, the server has no uploads of this page any more.
+function forget() {
+  const isGone = (from) => from?.upload > 0 || (from?.upload === 0 && hello.file === null);
+  const [first, other] = [isGone(source), isGone(second?.source)];
+  good = null;
+  if (other) {
+    second = null;
+    $("align").open = false;
+  }
+  if (first) choose(FIRST);
+  if (first || other) trouble("The page was disconnected for a while, and its files are gone; upload them again.");
 }
 
 // Anything but the turn has changed.
@@ -92,7 +111,7 @@ function show() {
 function answered(header, arrays, asked) {
   const { turn } = asked.shape;
   const answer = header.answer;
-  good = { source, second };
+  good = wished;
   if (header.shape) {
     stage.put("shape", arrays["shape.points"], arrays["shape.vertices"], arrays["shape.faces"]);
     $("name").textContent = `${plain(header.shape.name)}, ${header.shape.about}`;
@@ -185,8 +204,9 @@ function hovered(hit, event) {
 
 function refused(sentence) {
   trouble(sentence);
-  // A shape of which nothing can be said gives way to the one before.
-  if (good && (good.source !== source || good.second?.source !== second?.source)) {
+  // A shape of which nothing can be said gives way to the one before, unless another was chosen meanwhile.
+  const isOf = (other) => other?.source === source && other?.second?.source === second?.source;
+  if (good && isOf(wished) && !isOf(good)) {
     source = good.source;
     second = good.second;
     $("kind").value = source.kind ?? "";
