@@ -66,14 +66,15 @@ def dragging(page: Page, seconds: float) -> float:
 
 
 def resident(process: int) -> float:
-    """Megabytes that a process holds now."""
+    """Megabytes that a process and those that it started hold now."""
     found = re.search(r"VmRSS:\s*(\d+)", Path(f"/proc/{process}/status").read_text())
     assert found
-    return int(found[1]) / 1e3
+    children = " ".join(path.read_text() for path in Path(f"/proc/{process}/task").glob("*/children")).split()
+    return int(found[1]) / 1e3 + sum(resident(int(child)) for child in children)
 
 
 def rotations(page: Page, server: int, minutes: float) -> tuple[list[float], list[float], int]:
-    """Megabytes of the server and of the page's scripts, ten times along minutes of pressing the button."""
+    """Megabytes of the server and its reader, and of the page's scripts, ten times along minutes of turning."""
     mine, theirs, count = [], [], 0
     start = time.monotonic()
     for part in range(1, 11):
@@ -106,7 +107,7 @@ def main() -> None:
             table.append(row("dragging in Chromium", dragging(page, given.seconds), "a second", aim=AIM))
             mine, theirs, count = rotations(page, process.pid, given.minutes)
     what = f"after {given.minutes:g} minutes, {count} random rotations"
-    for name, figures in (("server", mine), ("page's scripts", theirs)):
+    for name, figures in (("server and reader of uploads", mine), ("page's scripts", theirs)):
         # The first tenth fills caches.
         table.append(row(f"{name}, {what}", figures[-1], "MB", "after a tenth of it", figures[0], "no growth"))
     report("viewer", table)

@@ -1,6 +1,8 @@
 """The network to compare with: PointNet, which sees absolute coordinates, trained on upright ModelNet10 shapes only.
 
-It stands for the paper's "Var.": a network that is not equivariant. Its run is in results/modelnet10-pointnet-viewer.
+It was taken because people know it, and because it names upright shapes well. It is another architecture, not the
+paper's "Var.", which is the paper's network without canonicalisation: what differs is more than equivariance. Its run
+is in results/modelnet10-pointnet-viewer.
 """
 
 from __future__ import annotations
