@@ -21,13 +21,13 @@ from qecnet.data import make_shape, write
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SLOW = {"export.md"}
+SLOW = {("export.md", "python")}
 BIN = Path(sys.executable).parent
 
 
 def blocks(language):
     return [
-        pytest.param(code, id=f"{page.name}-{number}", marks=[pytest.mark.slow] * (page.name in SLOW))
+        pytest.param(code, id=f"{page.name}-{number}", marks=[pytest.mark.slow] * ((page.name, language) in SLOW))
         for page in PAGES
         for number, code in enumerate(re.findall(rf"```{language}\n(.*?)```", page.read_text(), flags=re.DOTALL))
     ]

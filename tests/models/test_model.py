@@ -139,6 +139,15 @@ def test_the_temperature_is_read_from_the_file(model, tmp_path):
     assert qecnet.load(tmp_path).temperature == 0.25
 
 
+@pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf"), True, None, "warm"])
+def test_a_temperature_that_is_none_is_one_sentence(temperature, model, tmp_path):
+    settings = {"points": 2000, "frames": 512, "patches": 64, "neighbours": 9, "method": "centred"}
+    about = {"settings": settings, "temperature": temperature}
+    save_network(tmp_path / "weights.safetensors", model.network, model.classes, about)
+    with pytest.raises(ValueError, match=r"temperature is .* number above 0"):
+        qecnet.load(tmp_path)
+
+
 def test_whatever_holds_the_points_gives_the_same_answer(model, chair, tmp_path):
     points = chair.sample(1500, torch.Generator().manual_seed(0)).points
     write(tmp_path / "cloud.npy", PointCloud(points))

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ._check import check_last
+from ._modes import full_precision, is_exporting
 
 Packed = tuple[Tensor, ...]
 """The entries (i, j), i ≤ j, of a symmetric 4×4 matrix in reading order; ten tensors of one shape."""
@@ -42,8 +43,24 @@ def dominant_eigenvector(matrix: Tensor, *, semidefinite: bool = False) -> Tenso
       λ₂ it stays finite and bounded (see `_pseudo_solve`). There is no second derivative: do not differentiate twice.
     """
     check_last("matrix", matrix, 4, 4)
-    with torch.autocast(matrix.device.type, enabled=False):
+    if is_exporting() and semidefinite:
+        return _in_few_operations(matrix)
+    with full_precision(matrix.device):
         return _DominantEigenvector.apply(matrix, semidefinite)  # type: ignore[no-untyped-call,no-any-return]
+
+
+def _in_few_operations(matrix: Tensor) -> Tensor:
+    """The same steps as `_power_limit` on whole matrices: slower, but a tenth of the operations to write down."""
+    identity = torch.eye(4, dtype=matrix.dtype, device=matrix.device)
+    for step in range(_SQUARINGS[matrix.dtype]):
+        if step % 3 == 0:
+            matrix = matrix / _one_if_zero((matrix * identity).sum((-2, -1), keepdim=True))
+        matrix = matrix @ matrix
+    diagonal = (matrix * identity).sum(-1)
+    column = identity[diagonal.argmax(-1)][..., None]
+    vector = (matrix @ (matrix @ (matrix @ column / _one_if_zero(diagonal.amax(-1))[..., None, None])))[..., 0]
+    norm = torch.sqrt((vector * vector).sum(-1, keepdim=True))
+    return torch.where(norm == 0, identity[0], vector / _one_if_zero(norm))
 
 
 class _DominantEigenvector(torch.autograd.Function):

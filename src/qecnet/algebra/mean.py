@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ._check import check_set
+from ._modes import full_precision
 from .eigen import dominant_eigenvector
 
 
@@ -22,7 +23,7 @@ def weighted_mean(q: Tensor, w: Tensor | None = None) -> Tensor:
 
 def second_moment(q: Tensor, w: Tensor) -> Tensor:
     """`M = Σ wᵢ qᵢ qᵢᵀ` (Eq. 4). (..., K, 4), (..., K) → (..., 4, 4)."""
-    with torch.autocast(q.device.type, enabled=False):
+    with full_precision(q.device):
         return (q * w[..., None]).mT @ q
 
 

@@ -11,6 +11,7 @@ from qecnet.cli import evaluate
 from qecnet.cli.align import align
 from qecnet.cli.card import card
 from qecnet.cli.classify import classify
+from qecnet.cli.export import export
 from qecnet.cli.frames import frames
 from qecnet.cli.index import index
 from qecnet.cli.info import info
@@ -32,6 +33,7 @@ app.add_typer(evaluate.app, name="evaluate")
 app.command()(align)
 app.command()(card)
 app.command()(classify)
+app.command()(export)
 app.command()(frames)
 app.command()(index)
 app.command()(info)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
@@ -33,7 +34,10 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> Mo
         raise ValueError(
             f"{name}: does not say how its network was trained ({error}); give weights that qec train wrote"
         ) from error
-    return Model(os.fspath(name), network.to(device), tuple(classes), config, about.get("temperature", 1.0))
+    temperature = about.get("temperature", 1.0)
+    if isinstance(temperature, bool) or not isinstance(temperature, int | float) or not 0 < temperature < math.inf:
+        raise ValueError(f"{name}: its temperature is {temperature!r}; it must be a number above 0")
+    return Model(os.fspath(name), network.to(device), tuple(classes), config, temperature)
 
 
 def _file(name: str | os.PathLike[str]) -> Path:

@@ -6,24 +6,31 @@ import torch
 from torch import Tensor
 
 from ..algebra import Weighting, weiszfeld_weights
+from ..algebra._modes import is_exporting
 from ._slices import flat, pieces, scratch
 
 
 def moments_of(votes: Tensor, weights: Tensor) -> Tensor:
     """`M = Σ w v vᵀ` (Eq. 4). (..., M, L, 4), (..., M or 1, L) → (..., M, 4, 4)."""
+    if is_exporting():
+        return (votes * weights[..., None]).mT @ votes
     moments: Tensor = _Moments.apply(votes, weights.expand(votes.shape[:-1]))  # type: ignore[no-untyped-call]
     return moments
 
 
 def angles_to(poses: Tensor, votes: Tensor) -> Tensor:
     """δ (Eq. 3) between each output capsule and its votes. (..., M, 4), (..., M, L, 4) → (..., M, L)."""
+    if is_exporting():
+        cosine = (votes @ poses[..., None])[..., 0]
+        across = votes - cosine[..., None] * poses[..., None, :]
+        return 2 * torch.atan2((across * across).sum(-1).sqrt(), cosine.abs())
     angles: Tensor = _Angles.apply(poses, votes)  # type: ignore[no-untyped-call]
     return angles
 
 
 def weigh(poses: Tensor, votes: Tensor, weighting: Weighting, exponent: float) -> Tensor:
     """σ(δ) of every vote. (..., M, 4), (..., M, L, 4) → (..., M, L)."""
-    if torch.is_grad_enabled():
+    if torch.is_grad_enabled() or is_exporting():
         return weiszfeld_weights(angles_to(poses, votes), weighting, exponent)
     p, v = flat(poses, 2), flat(votes, 3)
     sigma = torch.empty(v.shape[:-1], dtype=votes.dtype, device=votes.device)

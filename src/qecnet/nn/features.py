@@ -211,8 +211,10 @@ def _filled(capsules: Capsules) -> Capsules:
     identity at the origin.
     """
     present = capsules.activations[..., 0] > 0
-    order = present.to(torch.uint8).argsort(dim=1, descending=True, stable=True)
-    place = torch.arange(present.shape[1], device=present.device) % present.sum(1, keepdim=True).clamp_min(1)
+    count = present.shape[1]
+    number = torch.arange(count, device=present.device)
+    order = torch.where(present, number, number + count).argsort(dim=1)
+    place = number % present.sum(1, keepdim=True).clamp_min(1)
     index = order.gather(1, place)[..., None]
     positions = capsules.positions.gather(1, index.expand_as(capsules.positions))
     poses = capsules.poses[..., 0, :].gather(1, index.expand(*present.shape, 4))

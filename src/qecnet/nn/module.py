@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..algebra import Weighting, conjugate, rotate, weighted_mean
+from ..algebra._modes import full_precision
 from .capsules import Capsules, Pooling
 from .kernel import Nonlinearity, TransformKernel
 from .routing import Gradients, Routed, check_routing, route
@@ -50,7 +51,7 @@ class QECModule(nn.Module):
     def route(self, capsules: Capsules, pooling: Pooling) -> Routed:
         """As `forward`, but gives what routing gave, with the weights (clouds, patches, M, Nc·K), points innermost."""
         self._check(capsules, pooling)
-        with torch.autocast(capsules.poses.device.type, enabled=False):
+        with full_precision(capsules.poses.device):
             return self._route(capsules, pooling)
 
     def votes(self, capsules: Capsules, pooling: Pooling) -> tuple[Tensor, Tensor]:

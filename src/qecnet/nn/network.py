@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from ..algebra import Weighting
+from ..algebra._modes import full_precision
 from .capsules import Capsules, Pooling
 from .features import Ballot, FeatureCapsules, Features
 from .kernel import Nonlinearity
@@ -147,7 +147,7 @@ class QECNet(nn.Module):
             raise ValueError(
                 "there is 1 cloud; a network with features normalises over its batch, and trains on at least 2"
             )
-        with torch.autocast(capsules.poses.device.type, enabled=False):
+        with full_precision(capsules.poses.device):
             ballots = head(capsules)
         return Prediction(ballots[-1].scores.softmax(-1), ballots[-1].poses, tuple(ballots))
 

@@ -5,21 +5,23 @@ import math
 import torch
 from torch import Tensor
 
+from ..algebra._modes import grad_where
+
 _SWEEPS = 5
 """Four leave nothing of a matrix's other entries in float64, and one is to spare."""
 
 
-@torch.no_grad()
 def principal_frames(points: Tensor) -> Tensor:
     """(..., N, 3) → (..., 4, 4), quaternions WXYZ that turn frame coordinates into the cloud's.
 
     The axes come by rising variance. They turn with the cloud as a set of four: which comes first is arbitrary, so
     whatever reads them must not depend on their order. Where two variances are equal, the axes are any of their plane.
     """
-    offsets = points.double() - points.double().mean(-2, keepdim=True)
-    w, x, y, z = principal_axes(offsets.mT @ offsets)
-    half_turns = (w, x, y, z), (-x, w, z, -y), (-y, -z, w, x), (-z, y, -x, w)
-    return torch.stack([torch.stack(q, -1) for q in half_turns], -2).to(points.dtype)
+    with grad_where(False):
+        offsets = points.double() - points.double().mean(-2, keepdim=True)
+        w, x, y, z = principal_axes(offsets.mT @ offsets)
+        half_turns = (w, x, y, z), (-x, w, z, -y), (-y, -z, w, x), (-z, y, -x, w)
+        return torch.stack([torch.stack(q, -1) for q in half_turns], -2).to(points.dtype)
 
 
 def principal_axes(matrix: Tensor) -> list[Tensor]:

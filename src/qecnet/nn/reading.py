@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..algebra import to_matrix
+from ..algebra._modes import grad_where, is_exporting
 from .capsules import Capsules
 
 SEEN = 14
@@ -35,16 +36,21 @@ def gathered(x: Tensor, neighbours: Tensor) -> Tensor:
     return rows.view(*neighbours.shape, x.shape[-1])
 
 
-@torch.no_grad()
 def nearest(centres: Tensor, points: Tensor, count: int) -> Tensor:
     """The indices of the `count` nearest points of each centre: (clouds, M, 3), (clouds, N, 3) → (clouds, M, K)."""
     # A product of matrices would be faster, but loses what close points differ by.
-    distances = torch.cdist(centres, points, compute_mode="donot_use_mm_for_euclid_dist")
-    return distances.topk(count, largest=False, sorted=False).indices
+    with grad_where(False):
+        if is_exporting():
+            distances = (centres[:, :, None] - points[:, None]).square().sum(-1)
+        else:
+            distances = torch.cdist(centres, points, compute_mode="donot_use_mm_for_euclid_dist")
+        return distances.topk(count, largest=False, sorted=False).indices
 
 
 def largest(x: Tensor) -> Tensor:
     """The maximum over K, (clouds, M, K, F) → (clouds, M, F); `amax` takes four times as long, for its derivative."""
+    if not torch.is_grad_enabled():
+        return x.amax(-2)
     count = x.shape[-2]
     with torch.no_grad():  # channels come last in memory, which pooling likes; it numbers all M · K places
         _, place = nn.functional.max_pool2d(x.permute(0, 3, 1, 2), (1, count), return_indices=True)
@@ -69,7 +75,7 @@ class Reading(nn.Module):
         """The centres, (clouds, M), each with a feature (F), of the `others` (clouds, N) that `neighbours` names."""
         if others.features is None:
             raise ValueError("these capsules carry no features to read")
-        with torch.no_grad():
+        with grad_where(False):
             seen = seen_from(centres, others, neighbours, self.reach)
         hidden = self.seen(seen) + gathered(self.carried(others.features), neighbours)
         found = largest(self.mixed(hidden.relu_()))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from ..algebra import Weighting, dominant_eigenvector
 from ..algebra._check import check_quaternion, check_weights, is_checking
+from ..algebra._modes import grad_where
 from .agreement import angles_to, moments_of, weigh
 
 Gradients = Literal["last", "all"]
@@ -54,14 +55,14 @@ def route(
     every = gradients == "all"
     alpha = activations[..., None, :]
     weights = alpha.expand(votes.shape[:-1])
-    with _grad(every or iterations == 0):
+    with grad_where(every or iterations == 0):
         poses = _mean(votes, weights)
     for iteration in range(1, iterations + 1):
-        with _grad(every):
+        with grad_where(every):
             sigma = weigh(poses, votes, weighting, exponent)
             if weighting == "linear" and iteration > 1:
                 sigma = sigma * weights
-        with _grad(every or iteration == iterations):
+        with grad_where(every or iteration == iterations):
             weights = alpha * sigma
             poses = _mean(votes, weights)
     agreement, unmasked = _agreement(poses, votes, alpha, weights, weighting)
@@ -81,11 +82,6 @@ def trace(
     To look at, and not for training: it routes anew for each of them.
     """
     return [route(votes, activations, done, weighting, exponent=exponent) for done in range(iterations + 1)]
-
-
-def _grad(enabled: bool) -> torch.set_grad_enabled:
-    """Gradients where they are wanted, unless the caller has switched them off altogether."""
-    return torch.set_grad_enabled(enabled and torch.is_grad_enabled())
 
 
 def _mean(votes: Tensor, weights: Tensor) -> Tensor:

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..algebra import multiply
+from ..algebra._modes import is_exporting
 from ._slices import flat, pieces, scratch
 
 
@@ -14,6 +16,10 @@ def cast_votes(poses: Tensor, transforms: Tensor) -> Tensor:
     Transforms come as the kernel regresses them and are brought to unit length here; one that is zero counts as the
     identity. The votes are stored components first, (..., M, 4, L), as routing likes them.
     """
+    if is_exporting():
+        product = multiply(poses[..., None, :, :], transforms)
+        length = (product * product).sum(-1, keepdim=True).sqrt()
+        return torch.where(length == 0, poses[..., None, :, :], product / torch.where(length == 0, 1.0, length))
     votes, _ = _Votes.apply(poses, transforms)  # type: ignore[no-untyped-call]
     return votes  # type: ignore[no-any-return]
 

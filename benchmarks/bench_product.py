@@ -1,0 +1,147 @@
+"""How long a user waits: file to answer, cold start, many files, another runtime, a search, and FPFH + RANSAC.
+
+    python benchmarks/bench_product.py [--files 200] [--workers 2] [--descriptors 100000] [--seconds 3]
+
+Clouds are our own shapes with 10,000 points each, as binary PLY. ONNX needs the extra qecnet[export], FPFH + RANSAC
+the extra qecnet[baselines]; where one is missing that is said, and the rest is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import qecnet
+from measure import milliseconds, report, row
+from qecnet.algebra import random_quaternion, rotate
+from qecnet.data import make_shape, read_cloud, write
+from qecnet.data.shapes import CLASSES
+from qecnet.evaluation.pose_baselines import METHODS
+from qecnet.models import DEFAULT
+from qecnet.models.export import OUTPUTS, ExportModule, example_inputs, export_onnx
+from qecnet.models.library import Library
+
+POINTS = 10_000
+QEC = Path(sys.executable).with_name("qec")
+
+
+def make_files(folder: Path, count: int) -> list[Path]:
+    """Clouds of all classes in random poses."""
+    paths = []
+    for number in range(count):
+        generator = torch.Generator().manual_seed(number)
+        cloud = make_shape(CLASSES[number % len(CLASSES)], number).sample(POINTS, generator)
+        turned = rotate(random_quaternion((), generator), cloud.points.float())
+        paths.append(folder / f"{number:04d}.ply")
+        write(paths[-1], replace(cloud, points=turned, normals=None))
+    return paths
+
+
+def seconds_of(*command: str | Path, repeats: int = 5) -> float:
+    """The fastest of several runs of a command, after one that fills the system's caches."""
+    taken = []
+    for _ in range(repeats + 1):
+        start = time.perf_counter()
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        taken.append(time.perf_counter() - start)
+    return min(taken[1:])
+
+
+def files_a_second(model: qecnet.Model, paths: list[Path], workers: int) -> float:
+    """With the time that workers take to start."""
+    start = time.perf_counter()
+    failed = [one for one in model.predict_many(paths, workers=workers) if one.error]
+    assert not failed, failed[0]
+    return len(paths) / (time.perf_counter() - start)
+
+
+def against_onnx(model: qecnet.Model, folder: Path, seconds: float) -> list[dict[str, Any]]:
+    """The network alone, on what was prepared."""
+    path = folder / "model.onnx"
+    try:
+        export_onnx(model, path)
+    except ValueError as error:
+        print(f"left out: {error}")
+        return []
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    module, rows = ExportModule(model).eval(), []
+    for size in (1, 16):
+        given = example_inputs(model, size)
+        named = {name: tensor.numpy() for name, tensor in zip(module.inputs, given, strict=True)}
+        with torch.inference_mode():
+            ours = milliseconds(partial(module, *given), seconds)
+        theirs = milliseconds(partial(session.run, list(OUTPUTS), named), seconds)
+        rows.append(row(f"the network alone, batch of {size}", ours, reference="onnxruntime", of_it=theirs))
+    return rows
+
+
+def search(model: qecnet.Model, path: Path, count: int, seconds: float) -> dict[str, Any]:
+    """The ten nearest of so many descriptors, of shapes that there never were, to one that is known already."""
+    generator = torch.Generator().manual_seed(0)
+    library = Library(
+        model.name,
+        "",
+        model.classes,
+        tuple(f"{number}.ply" for number in range(count)),
+        torch.zeros(count, 2, dtype=torch.int64),
+        torch.nn.functional.normalize(torch.randn(count, model.width, generator=generator), dim=-1),
+        torch.randint(len(model.classes), (count,), generator=generator),
+        random_quaternion(count, generator),
+    )
+    query = model.predict(path)
+    return row(f"search among {count:,} descriptors", milliseconds(lambda: library.nearest(query), seconds))
+
+
+def against_registration(model: qecnet.Model, paths: list[Path], seconds: float) -> list[dict[str, Any]]:
+    """One cloud onto another of its class; both from memory."""
+    source, target = (read_cloud(paths[number]) for number in (0, len(CLASSES)))
+    ours = milliseconds(lambda: model.align(source, target), seconds)
+    name, theirs = "FPFH + RANSAC + ICP", None
+    try:
+        theirs = milliseconds(lambda: METHODS[name].align(source, target), seconds)
+    except (ImportError, ValueError) as error:
+        print(f"left out: {error}")
+    return [row("one cloud aligned to another", ours, reference="" if theirs is None else name, of_it=theirs)]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=200)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--descriptors", type=int, default=100_000)
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each time that is measured")
+    options = parser.parse_args()
+    model = qecnet.load(DEFAULT)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        paths = make_files(folder, max(options.files, len(CLASSES) + 1))
+        warm = milliseconds(lambda: model.predict(paths[0]), options.seconds)
+        cold = seconds_of(QEC, "classify", paths[0], "--json")
+        torch_alone = seconds_of(sys.executable, "-c", "import torch")
+        rate = files_a_second(model, paths[: options.files], options.workers)
+        rows = [
+            row(f"file to answer, {POINTS:,} points, warm", warm, aim="≤ 60"),
+            row("qec classify FILE, cold", cold, "s", "import torch alone", torch_alone, "< 4"),
+            row(f"{options.files} files, {options.workers} workers", rate, "files/s", aim="≥ 25"),
+            *against_onnx(model, folder, options.seconds),
+            search(model, paths[0], options.descriptors, options.seconds),
+            *against_registration(model, paths, options.seconds),
+        ]
+    report("product", rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,150 @@
+"""A model as a file that other runtimes read (ONNX), and as a module that `torch.export` takes.
+
+What goes in is what `qecnet.geometry.prepare` gives; files, sampling and frames stay with whoever runs it.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from qecnet import __version__
+from qecnet.algebra import canonicalize
+from qecnet.data import make_shape
+from qecnet.data.shapes import CLASSES
+from qecnet.models.model import Model
+from qecnet.models.view import view_of
+from qecnet.nn import Capsules, Pooling, calibrated
+
+INPUTS = ("points", "poses", "valid")
+"""Of a network with features: points (B, N, 3) float32, their frames (B, N, 4) float32, WXYZ, and whether each has one
+(B, N) bool."""
+POOLED_INPUTS = (*INPUTS, "centres", "neighbours", "mask")
+"""Of the paper's network also its patches: centres (B, P) int64, neighbours (B, P, K) int64 and whether each is there
+(B, P, K) bool."""
+OUTPUTS = ("confidence", "class_poses")
+"""Calibrated probabilities (B, C) float32 of the classes, and the pose of each (B, C, 4) float32, WXYZ, w ≥ 0."""
+
+CLOSE = 1e-4
+"""How far what another runtime says may be from PyTorch."""
+
+_OPSET = 18
+
+
+class ExportModule(nn.Module):
+    """Plain tensors in (`inputs`), plain tensors out (`OUTPUTS`); the batch may have any size."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.network = model.network
+        self.temperature = model.temperature
+        self.inputs = INPUTS if model.network.config.features is not None else POOLED_INPUTS
+
+    def forward(self, points: Tensor, poses: Tensor, valid: Tensor, *patches: Tensor) -> tuple[Tensor, Tensor]:
+        poolings = [Pooling.at(points, *patches)] if patches else []
+        said = self.network(Capsules.primary(points, poses, valid), poolings)
+        return calibrated(said.activations, self.temperature), canonicalize(said.poses)
+
+    def dynamic_shapes(self) -> tuple[Any, ...]:
+        """For `torch.export.export`: the first axis of each input is the batch."""
+        batch = torch.export.Dim("batch", min=1)
+        points, patches = ({0: batch},) * len(INPUTS), ({0: batch},) * (len(self.inputs) - len(INPUTS))
+        return (*points, patches) if patches else points
+
+
+def example_inputs(model: Model, count: int) -> tuple[Tensor, ...]:
+    """What a module of this model reads of so many shapes of ours; each second one lacks a quarter of its frames."""
+    shapes = (make_shape(CLASSES[number % len(CLASSES)], number) for number in range(count))
+    views = [view_of(shape, model.config, seed=0) for shape in shapes]
+    given = {name: torch.stack([getattr(view.prepared, name) for view in views]) for name in ExportModule(model).inputs}
+    given["valid"][1::2, ::4] = False
+    return tuple(given.values())
+
+
+def export_onnx(model: Model, path: Path) -> float:
+    """Writes the model to `path`, and asks onnxruntime. → the largest difference from what PyTorch says
+
+    The file's metadata has the classes, how shapes are prepared and the temperature, each as JSON.
+
+    Raises:
+        ValueError: where the extra `qecnet[export]` is missing, or the two runtimes differ by more than 1e-4.
+    """
+    with _needing_the_extra():
+        import onnx
+    module = ExportModule(model).eval()
+    with _quiet(), _transposing(), torch.no_grad():
+        # By tracing: the exporter that follows torch.export takes minutes for what this does in seconds.
+        torch.onnx.export(
+            module,
+            example_inputs(model, 2),
+            path,
+            dynamo=False,
+            opset_version=_OPSET,
+            input_names=list(module.inputs),
+            output_names=list(OUTPUTS),
+            dynamic_axes={name: {0: "batch"} for name in (*module.inputs, *OUTPUTS)},
+        )
+    proto = onnx.load(path)
+    about = {"classes": model.classes, "prepare": asdict(model.config), "temperature": model.temperature}
+    onnx.helper.set_model_props(proto, {name: json.dumps(value) for name, value in about.items()})
+    proto.producer_name, proto.producer_version = "qecnet", __version__
+    path.write_bytes(proto.SerializeToString())
+    difference = largest_difference(model, path, [example_inputs(model, size) for size in (1, 3)])
+    if not difference <= CLOSE:
+        raise ValueError(f"{path}: onnxruntime differs from PyTorch by {difference:.1e}, more than {CLOSE:.0e}")
+    return difference
+
+
+def largest_difference(model: Model, path: Path, batches: Iterable[tuple[Tensor, ...]]) -> float:
+    """Between what onnxruntime and PyTorch say of these batches of inputs; `q` and `−q` are the same pose."""
+    with _needing_the_extra():
+        import onnxruntime
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    module, differences = ExportModule(model).eval(), []
+    for batch in batches:
+        with torch.inference_mode():
+            sure, poses = module(*batch)
+        named = {name: tensor.numpy() for name, tensor in zip(module.inputs, batch, strict=True)}
+        their_sure, their_poses = map(torch.from_numpy, session.run(list(OUTPUTS), named))
+        apart = torch.minimum((poses - their_poses).norm(dim=-1), (poses + their_poses).norm(dim=-1))
+        differences += [(sure - their_sure).abs().max(), apart.max()]
+    return float(torch.stack(differences).max())
+
+
+@contextmanager
+def _needing_the_extra() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as error:
+        raise ValueError(f"exporting takes onnx and onnxruntime ({error}); pip install 'qecnet[export]'") from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what the exporter says of its own inner workings."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+@contextmanager
+def _transposing() -> Iterator[None]:
+    """With a way to write `x.mT`, which the exporter lacks."""
+
+    def symbolic(graph: Any, x: Any) -> Any:
+        *batch, row, column = range(x.type().dim())
+        return graph.op("Transpose", x, perm_i=[*batch, column, row])
+
+    torch.onnx.register_custom_op_symbolic("aten::mT", symbolic, _OPSET)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch.onnx.unregister_custom_op_symbolic("aten::mT", _OPSET)  # type: ignore[attr-defined]

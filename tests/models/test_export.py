@@ -1,0 +1,107 @@
+"""A model outside of Python: `torch.export` and ONNX under onnxruntime say what PyTorch says, for any batch."""
+
+import json
+import sys
+from dataclasses import replace
+
+import onnx
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import qecnet
+from qecnet.algebra import canonicalize
+from qecnet.cli.main import app
+from qecnet.data import make_shape
+from qecnet.geometry import PrepareConfig
+from qecnet.models import Model
+from qecnet.models.export import ExportModule, example_inputs, export_onnx, largest_difference
+from qecnet.nn import CONFIGS, Features, Level, Neighbourhood, QECConfig, QECNet
+
+SMALL = Features((Neighbourhood(32, 8, 8, 8, 0.3), Neighbourhood(8, 8, 8, 8, 0.5)), whole=(8, 16), summary=16)
+CONFIG = PrepareConfig(points=500, frames=64, patches=16, neighbours=9, method="centred")
+
+
+@pytest.fixture(scope="module", params=["features", "paper"])
+def model(request):
+    """Weights that have learned nothing tell the runtimes apart as well as others do."""
+    torch.manual_seed(0)
+    small = replace(CONFIGS["features"], classes=3, points=64, features=SMALL, iterations=1)
+    network = QECNet(small if request.param == "features" else QECConfig(3, 64, (Level(16, 9, 4),), iterations=1))
+    return Model("untrained", network, ("a", "b", "c"), CONFIG, temperature=0.5)
+
+
+def batches(model):
+    """Of several sizes; the largest has a cloud without any frame."""
+    given = example_inputs(model, 7)
+    given[2][-1] = False
+    return [tuple(tensor[:size] for tensor in given) for size in (1, 3, 7)]
+
+
+def check_torch_export(model):
+    module = ExportModule(model).eval()
+    with torch.no_grad():
+        program = torch.export.export(module, example_inputs(model, 2), dynamic_shapes=module.dynamic_shapes()).module()
+        for batch in batches(model):
+            (sure, poses), (expected_sure, expected_poses) = program(*batch), module(*batch)
+            torch.testing.assert_close(sure, expected_sure, atol=1e-4, rtol=0)
+            assert ((poses * expected_poses).sum(-1).abs() > 1 - 1e-6).all()
+
+
+def test_torch_export_takes_a_batch_of_any_size(model):
+    check_torch_export(model)
+
+
+def test_onnxruntime_says_what_pytorch_says(model, tmp_path):
+    path = tmp_path / "model.onnx"
+    assert export_onnx(model, path) <= 1e-4
+    assert largest_difference(model, path, batches(model)) <= 1e-4
+    written = onnx.load(path)
+    about = {entry.key: json.loads(entry.value) for entry in written.metadata_props}
+    assert about["classes"] == ["a", "b", "c"]
+    assert PrepareConfig(**about["prepare"]) == CONFIG
+    assert about["temperature"] == 0.5
+    assert [entry.name for entry in written.graph.input] == list(ExportModule(model).inputs)
+    assert {entry.type.tensor_type.shape.dim[0].dim_param for entry in written.graph.input} == {"batch"}
+    torch.manual_seed(1)
+    other = Model("other", QECNet(model.network.config), model.classes, CONFIG)
+    assert largest_difference(other, path, batches(model)) > 1e-2
+
+
+def test_the_module_says_what_the_model_says(model):
+    module, shape = ExportModule(model).eval(), make_shape("bathtub", 0)
+    with torch.no_grad():
+        sure, poses = module(*example_inputs(model, 1))
+    answer = model.predict(shape)
+    torch.testing.assert_close(sure[0], answer.activations)
+    torch.testing.assert_close(poses[0].double(), canonicalize(answer.poses), atol=1e-5, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["modelnet10", "modelnet10-paper"])
+def test_so_it_is_for_weights_that_ship(name, tmp_path):
+    path = tmp_path / "model.onnx"
+    result = CliRunner().invoke(app, ["export", str(path), "--model", name])
+    assert result.exit_code == 0, result.stderr
+    assert "differs from PyTorch by" in result.stdout
+    shipped = qecnet.load(name)
+    assert largest_difference(shipped, path, batches(shipped)) <= 1e-4
+    check_torch_export(shipped)
+
+
+def test_what_is_in_the_way_is_one_sentence(tmp_path, monkeypatch):
+    def run(*arguments):
+        result = CliRunner().invoke(app, ["export", *(str(a) for a in arguments)])
+        assert result.exit_code == 1
+        assert len(result.stderr.splitlines()) == 1
+        return result.stderr
+
+    there = tmp_path / "there.onnx"
+    there.write_bytes(b"mine")
+    assert "--force" in run(there)
+    assert "*.onnx" in run(tmp_path / "model.pt")
+    assert "neither a model that ships" in run(tmp_path / "new.onnx", "--model", "nothing")
+    monkeypatch.setitem(sys.modules, "onnx", None)
+    assert "pip install 'qecnet[export]'" in run(there, "--force", "--model", "modelnet10-paper")
+    assert there.read_bytes() == b"mine"
+    assert [path.name for path in tmp_path.iterdir()] == ["there.onnx"]
