@@ -138,7 +138,7 @@ def test_the_page_is_served_and_nothing_beside_it(serving):
                 "/%2e%2e%2fwire.py",
                 "/page",
                 "/main.js%00",
-                "/" + 300 * "a",
+                "/" + 300 * "a" + ".js",
             ):
                 assert (await client.get(path)).status == 404, path
 
