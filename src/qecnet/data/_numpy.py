@@ -35,7 +35,7 @@ def parse_npz(data: bytes) -> Parts:
             if normals.shape != parts.points.shape:
                 raise Malformed(f"has normals of shape {normals.shape} for points of {parts.points.shape}")
             return parts._replace(normals=normals)
-    except Malformed:
+    except (Malformed, MemoryError):
         raise
     except Exception as error:  # damage makes the standard library's unzipping raise ten kinds of error, if not more
         raise Malformed(f"is an NPZ that cannot be unpacked ({str(error)[:60]}); the file is damaged") from error
