@@ -21,7 +21,7 @@ from qecnet.data import make_shape, write
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-SLOW = {("export.md", "python")}
+SLOW = {("export.md", "python"), ("train.md", "sh")}
 BIN = Path(sys.executable).parent
 
 

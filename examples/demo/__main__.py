@@ -34,10 +34,10 @@ def main() -> None:
     console = Console()
     drawing, site = given.out / "demo.png", given.out / "index.html"
     try:
-        given.out.mkdir(parents=True, exist_ok=True)
         seen, pairs = trial(qecnet.load(DEFAULT), given.file, given.seed)
         told = summary(seen, pairs)
         console.print(shapes_table(seen), pairs_table(pairs), told)
+        given.out.mkdir(parents=True, exist_ok=True)
         drawn = BytesIO()
         picture(seen, [pair for pair in pairs if pair.differ], told).savefig(drawn, dpi=130)
         write_whole(drawing, drawn.getvalue())
