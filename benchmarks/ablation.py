@@ -15,7 +15,15 @@ from pathlib import Path
 
 from measure import RESULTS
 
-COMMON = {"dataset": "modelnet10", "config": "features", "epochs": 6, "validate_every": 6}
+COMMON = {
+    "dataset": "modelnet10",
+    "config": "features",
+    "thinnest": 0.125,
+    "epochs": 6,
+    "dropped": 0.15,
+    "stretch": 1.2,
+    "validate_every": 6,
+}
 VARIANTS = {
     "whole": {},
     "one look": {"looks": 1},
@@ -28,7 +36,6 @@ VARIANTS = {
     "paper's network": {
         "config": "paper",
         "method": "centred",
-        "thinnest": 0.125,
         "learning_rate": 0.02,
         "schedule": "onecycle",
         "clip": 1.0,

@@ -64,8 +64,7 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(cache, tiny, tmp_path):
 
 def test_it_learns_names_and_to_stand_upright_and_knows_shapes_turned(cache, tiny):
     """Ten shapes, one of each class, after some steps; both parts of what is minimised have become smaller."""
-    plain = {"dropped": 0.0, "stretch": 1.0, "schedule": "constant"}
-    settings = tiny(config="features", method="flare", looks=1, batch_size=10, epochs=15, **plain)
+    settings = tiny(config="features", method="flare", looks=1, batch_size=10, epochs=15, schedule="constant")
     batches = TrainingBatches(cache, torch.arange(0, 50, 5), settings)
     state = new_state(settings, 10, ALONE.device)
     found = [

@@ -214,11 +214,8 @@ def _preset(name: str) -> dict[str, Any]:
 
 _FEATURES: dict[str, Any] = {
     "method": "centred",
-    "thinnest": 0.125,
     "epochs": 40,
     "batch_size": 32,
-    "dropped": 0.15,
-    "stretch": 1.2,
     "learning_rate": 4e-3,
     "schedule": "onecycle",
     "loss": "cross_entropy",
