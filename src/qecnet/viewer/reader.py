@@ -31,6 +31,7 @@ class Reader:
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
         self._alone = Lock()
+        self._ending = Lock()
         self._process: BaseProcess | None = None
         self._line: Connection | None = None
 
@@ -73,12 +74,14 @@ class Reader:
 
     def close(self) -> None:
         """Ends the process, whatever it does."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.join()
-        if self._line is not None:
-            self._line.close()
-        self._process = self._line = None
+        with self._ending:  # whoever waits for an answer meanwhile finds the process gone, and closes, too
+            process, line = self._process, self._line
+            self._process = self._line = None
+        if process is not None:
+            process.kill()
+            process.join()
+        if line is not None:
+            line.close()
 
     def _asked(self, name: str, data: bytes) -> bytes:
         line = self._line or self._start()
