@@ -21,7 +21,7 @@ from qecnet.nn import (
     save_network,
     upright_distance,
 )
-from qecnet.nn.features import _filled, _primary
+from qecnet.nn.features import _filled, _primary, _turns
 from qecnet.testing import assert_equivariant, equivariance_error
 
 SMALL = QECConfig(
@@ -37,8 +37,8 @@ SMALL = QECConfig(
 KINDS = ("points", "poses", "scalars")
 
 
-def with_looks(config, looks):
-    return replace(config, features=replace(config.features, looks=looks))
+def with_looks(config, looks, upside_down=False):
+    return replace(config, features=replace(config.features, looks=looks, upside_down=upside_down))
 
 
 def trained(config, dtype):
@@ -94,9 +94,12 @@ def objective(prediction, label=0):
     return total
 
 
-@pytest.mark.parametrize(("looks", "weighting"), [(1, "sigmoid"), (2, "sigmoid"), (2, "linear"), (2, "lq")])
-def test_poses_turn_and_activations_and_scores_do_not(looks, weighting, dtype):
-    network = trained(replace(with_looks(SMALL, looks), weighting=weighting), dtype)
+@pytest.mark.parametrize(
+    ("looks", "upside_down", "weighting"),
+    [(1, False, "sigmoid"), (2, False, "sigmoid"), (2, True, "sigmoid"), (2, False, "linear"), (2, True, "lq")],
+)
+def test_poses_turn_and_activations_and_scores_do_not(looks, upside_down, weighting, dtype):
+    network = trained(replace(with_looks(SMALL, looks, upside_down), weighting=weighting), dtype)
     function, inputs = as_function(network), inputs_of(cloud(dtype))
     gives = ("poses", "fixed", "fixed")
     assert_equivariant(function, inputs, KINDS, gives, under=("rotation", "translation"))
@@ -334,6 +337,17 @@ def test_the_best_pose_is_that_of_the_highest_score(dtype):
     poses = random_quaternion((2, 3), 0, dtype=dtype)
     ballot = Ballot(torch.zeros(2, 5, dtype=dtype), scores, poses[:, :, None], torch.ones(2, 3, 1, dtype=dtype), poses)
     assert torch.equal(ballot.best_pose(), torch.stack((poses[0, 1], poses[1, 0])))
+
+
+@pytest.mark.parametrize(("upside_down", "count"), [(False, 4), (True, 8)])
+def test_a_look_from_frames_that_are_wrong_by_one_of_the_turns_is_from_the_same_frames(upside_down, count, dtype):
+    turns = _turns(upside_down, torch.ones((), dtype=dtype))
+    z = rotate(turns, torch.tensor([0.0, 0, 1], dtype=dtype))
+    assert z[:, 2].round().tolist() == [1] * 4 + [-1] * (count - 4)
+    products = multiply(turns[:, None], turns)
+    apart = angular_distance(products[:, :, None], turns)
+    assert ((apart < 1e-3).sum(-1) == 1).all()
+    assert ((apart < 1e-3).sum(1) == 1).all()
 
 
 def test_siamese_finds_the_turn_between_a_cloud_and_itself_turned(dtype):

@@ -49,6 +49,7 @@ class Features:
         summary: the width of what is known of a cloud in the end.
         dropout: the share of a summary's numbers that training leaves out.
         looks: how often the whole cloud is read.
+        upside_down: whether the further looks are from upside-down frames, too.
     """
 
     neighbourhoods: tuple[Neighbourhood, ...] = (
@@ -59,6 +60,7 @@ class Features:
     summary: int = 256
     dropout: float = 0.3
     looks: int = 2
+    upside_down: bool = False
 
     def __post_init__(self) -> None:
         if not self.neighbourhoods:
@@ -153,13 +155,14 @@ class FeatureCapsules(nn.Module):
     """From primary capsules to a ballot for each look, the last of which decides.
 
     The first look is from the cloud's principal frames; each further one from the pose that the best class had in the
-    one before, and its quarter turns about the upright axis. The points' order is part of the input: the first ones
-    should be spread over the cloud, as `prepare` has them.
+    one before, its quarter turns about the upright axis and, where the configuration says so, these upside down. The
+    points' order is part of the input: the first ones should be spread over the cloud, as `prepare` has them.
     """
 
     def __init__(self, config: Features, classes: int, **routing: Any) -> None:
         super().__init__()
         self.neighbourhoods = config.neighbourhoods
+        self.upside_down = config.upside_down
         widths = (_PRIMARY, *(size.features for size in config.neighbourhoods))
         self.readings = nn.ModuleList(
             Reading(given, size.hidden, size.features, size.reach)
@@ -176,7 +179,7 @@ class FeatureCapsules(nn.Module):
         for look in self.looks:
             ballot, found = look(patches, frames, found)
             ballots.append(ballot)
-            frames = multiply(ballot.best_pose().detach()[:, None], _quarter_turns(frames))
+            frames = multiply(ballot.best_pose().detach()[:, None], _turns(self.upside_down, frames))
         return ballots
 
     def patches(self, points: Capsules) -> Capsules:
@@ -234,8 +237,9 @@ def _first(capsules: Capsules, count: int) -> Capsules:
     return Capsules(*(x[:, :count] for x in (capsules.positions, capsules.poses, capsules.activations)))
 
 
-def _quarter_turns(like: Tensor) -> Tensor:
-    """The four turns about the upright axis z, (4, 4), WXYZ."""
+def _turns(upside_down: bool, like: Tensor) -> Tensor:
+    """The four quarter turns about the upright axis z, and those after a half turn about x: (4 or 8, 4), WXYZ."""
     half = torch.arange(4, dtype=like.dtype, device=like.device) * (math.pi / 4)
-    nothing = torch.zeros_like(half)
-    return torch.stack((half.cos(), nothing, nothing, half.sin()), -1)
+    cos, sin, nothing = half.cos(), half.sin(), torch.zeros_like(half)
+    upright = torch.stack((cos, nothing, nothing, sin), -1)
+    return torch.cat((upright, torch.stack((nothing, cos, sin, nothing), -1))) if upside_down else upright

@@ -35,7 +35,7 @@ class Settings:
         method, points, keep, thinnest, subsamplings: of the frames, see `PrepareConfig` and `frame_cache`.
         frames, patches, neighbours, capsules: the sizes of the network, see `QECConfig` for these and what follows. The
             configuration "features" has sizes of its own.
-        looks: of that one, see `Features`.
+        looks, upside_down: of that one, see `Features`.
         batch_size: of all processes together.
         dropped: the share of frames that training leaves out of a cloud, others each time.
         stretch: the largest factor by which training stretches a cloud along each of its axes, or shortens it; 1 for
@@ -73,6 +73,7 @@ class Settings:
     nonlinearity: Nonlinearity = "none"
     canonicalize: bool = True
     looks: int = 2
+    upside_down: bool = False
     epochs: int = 100
     batch_size: int = 8
     dropped: float = 0.0
@@ -127,7 +128,7 @@ class Settings:
             for name in ("iterations", "weighting", "exponent", "gradients", "nonlinearity", "canonicalize")
         }
         if (features := CONFIGS[self.config].features) is not None:
-            features = replace(features, looks=self.looks)
+            features = replace(features, looks=self.looks, upside_down=self.upside_down)
             return QECConfig(classes, self.frames, (), **shared, features=features)
         return QECConfig(classes, self.frames, (Level(self.patches, self.neighbours, self.capsules),), **shared)
 
