@@ -4,7 +4,8 @@ python benchmarks/elsewhere.py FOLDER [--poses 3]
 
 FOLDER holds catalogues (*.sh3f) as Debian's package sweethome3d-furniture has them; nothing was trained on them. A
 catalogue names each of its models, and that name's words decide which of the ten classes it should be. The rest is left
-out: sets of several pieces, parts, and what is between two classes. The table is results/elsewhere.csv.
+out: sets of several pieces, parts, and what is between two classes. Those of the rest whose name has a word of a class in
+it are printed, for others to judge. The table is results/elsewhere.csv.
 """
 
 import argparse
@@ -49,6 +50,7 @@ def main() -> None:
     parser.add_argument("--model", default="modelnet10")
     given = parser.parse_args()
     model = qecnet.load(given.model)
+    left_out(given.folder)
     rows = []
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, expected, file) in enumerate(models(given.folder, Path(folder))):
@@ -61,16 +63,30 @@ def main() -> None:
     write(rows)
 
 
-def models(folder: Path, into: Path) -> Iterator[tuple[str, str, Path]]:
-    """Each model that is one of the ten, by its name in the catalogue: the name, the class, and its OBJ file."""
+def catalogued(folder: Path) -> Iterator[tuple[zipfile.ZipFile, str, str, str]]:
+    """Each OBJ model: its catalogue, the catalogue's name, the model's name, and the file in there."""
     for catalogue in sorted(folder.glob("*.sh3f")):
         with zipfile.ZipFile(catalogue) as file:
             text = file.read("PluginFurnitureCatalog.properties").decode("latin-1")
             names, paths = (dict(re.findall(rf"^{key}#(\d+)=(.*)$", text, re.M)) for key in ("name", "model"))
             for number, name in names.items():
                 path = paths[number].strip().lstrip("/")
-                if (expected := class_of(name)) and path.lower().endswith(".obj"):
-                    yield f"{catalogue.stem}: {name.strip()}", expected, Path(file.extract(path, into))
+                if path.lower().endswith(".obj"):
+                    yield file, catalogue.stem, name.strip(), path
+
+
+def models(folder: Path, into: Path) -> Iterator[tuple[str, str, Path]]:
+    """Each model that is one of the ten, by its name in the catalogue: the name, the class, and its OBJ file."""
+    for file, catalogue, name, path in catalogued(folder):
+        if expected := class_of(name):
+            yield f"{catalogue}: {name}", expected, Path(file.extract(path, into))
+
+
+def left_out(folder: Path) -> None:
+    words = "|".join(WORDS.values())
+    names = [name for *_, name, _ in catalogued(folder)]
+    left = [name for name in names if not class_of(name) and re.search(rf"\b({words})\b", name.lower())]
+    print(f"{len(names)} models; left out, though a class is in the name: {len(left)} ({', '.join(left)})", flush=True)
 
 
 def class_of(name: str) -> str | None:

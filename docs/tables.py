@@ -249,6 +249,18 @@ def calibration() -> str:
     return _table(head, rows) if rows else "Not measured yet."
 
 
+def ablation() -> str:
+    """What each idea of the network with features brings."""
+    rows = _rows("ablation.csv")
+    head = ["variant", "parameters", "named right, %", "error of pose, angle/π"]
+    cells = [
+        [row["variant"], f"{int(row['parameters']):,}", _percent(float(row["validation_ar"]))]
+        + [f"{float(row['validation_pose']):.3f}"]
+        for row in rows
+    ]
+    return _table(head, cells) if rows else "Not measured yet."
+
+
 def aims() -> str:
     """What was aimed for, and what came of it."""
     ten, forty = shipped("modelnet10", "features"), shipped("modelnet40", "features")
@@ -284,6 +296,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "elsewhere-classes": elsewhere_classes,
     "hundred": hundred,
     "calibration": calibration,
+    "ablation": ablation,
 }
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

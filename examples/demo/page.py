@@ -6,7 +6,6 @@ import base64
 import json
 from collections.abc import Sequence
 from html import escape
-from pathlib import Path
 
 import torch
 from picture import STILL, Part, pair_parts
@@ -24,7 +23,6 @@ _STYLE = """<style>
 .wrong { color: var(--wrong); font-weight: 600; }
 .pairs > div.bad canvas { border-color: var(--wrong); }
 </style>"""
-_SCRIPT = Path(__file__).with_name("shapes.js")
 _POINTS = 3000
 _STEPS, _NORMAL_STEPS = 32_000, 127
 """Whole numbers for a radius, as the script has them."""
@@ -72,9 +70,7 @@ def page(seen: Sequence[Seen], pairs: Sequence[Pair], told: str) -> str:
         "<noscript><p>Shapes are drawn by a script inside this page, and scripts are switched off here.</p></noscript>"
         '<p class="note">Drag a shape to turn it.</p>'
     )
-    return document(
-        "qecnet: what is this shape, and which way is it turned?", head, [*sections, measured], script=False
-    )
+    return document("qecnet: what is this shape, and which way is it turned?", head, [*sections, measured], script=True)
 
 
 class _Clouds:
@@ -89,8 +85,7 @@ class _Clouds:
 
     def script(self) -> str:
         encoded = json.dumps([_encoded(scan) for scan in self.scans])
-        code = _SCRIPT.read_text(encoding="utf-8")
-        return f'<script type="application/json" id="scans">{encoded}</script><script>{code}</script>'
+        return f'<script type="application/json" id="clouds" data-shaded data-turn="-2.18">{encoded}</script>'
 
     def _place(self, scan: Scan) -> int:
         if scan not in self.scans:

@@ -216,7 +216,7 @@ def test_every_table_can_be_had_from_the_page(made, page):
 
 def test_shapes_that_we_make_are_drawn_without_data(made):
     text = made.page.decode()
-    clouds = json.loads(re.search(r'id="clouds">(.*?)</script>', text)[1])
+    clouds = json.loads(re.search(r'id="clouds"[^>]*>(.*?)</script>', text)[1])
     parts = [json.loads(found) for found in re.findall(r"data-parts='([^']*)'", text)]
     assert {place for picture in parts for place, *_ in picture} == set(range(len(clouds)))
     assert all(np.linalg.norm(part[1:5]) == pytest.approx(1, abs=1e-4) for picture in parts for part in picture)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from ._check import check_last
-from ._modes import full_precision, is_exporting
+from .modes import full_precision, is_exporting
 
 Packed = tuple[Tensor, ...]
 """The entries (i, j), i ≤ j, of a symmetric 4×4 matrix in reading order; ten tensors of one shape."""

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from ._check import check_set
-from ._modes import full_precision
+from .modes import full_precision
 from .eigen import dominant_eigenvector
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from ..algebra import Weighting, conjugate, rotate, weighted_mean
-from ..algebra._modes import full_precision
+from ..algebra.modes import full_precision
 from .capsules import Capsules, Pooling
 from .kernel import Nonlinearity, TransformKernel
 from .routing import Gradients, Routed, check_routing, route

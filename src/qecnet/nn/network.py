@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..algebra import Weighting
-from ..algebra._modes import full_precision
+from ..algebra.modes import full_precision
 from .capsules import Capsules, Pooling
 from .features import Ballot, FeatureCapsules, Features
 from .kernel import Nonlinearity

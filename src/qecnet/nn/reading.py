@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from ..algebra import to_matrix
-from ..algebra._modes import grad_where, is_exporting
+from ..algebra.modes import grad_where, is_exporting
 from .capsules import Capsules
 
 SEEN = 14

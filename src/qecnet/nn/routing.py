@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ..algebra import Weighting, dominant_eigenvector
 from ..algebra._check import check_quaternion, check_weights, is_checking
-from ..algebra._modes import grad_where
+from ..algebra.modes import grad_where
 from .agreement import angles_to, moments_of, weigh
 
 Gradients = Literal["last", "all"]

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from ..algebra import multiply
-from ..algebra._modes import is_exporting
+from ..algebra.modes import is_exporting
 from ._slices import flat, pieces, scratch
 
 

@@ -52,7 +52,7 @@ class Clouds:
         return f"<canvas role='img' aria-label='{escape(label)}' data-parts='{json.dumps(drawn)}'></canvas>"
 
     def script(self) -> str:
-        return f'<script type="application/json" id="clouds">{json.dumps(self.encoded)}</script>'
+        return f'<script type="application/json" id="clouds" data-turn="-0.96">{json.dumps(self.encoded)}</script>'
 
     def _points(self, shape: int) -> NDArray[np.int16]:
         if shape >= len(self.items) or self.items[shape].name != self.names[shape]:
