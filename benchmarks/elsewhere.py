@@ -4,8 +4,8 @@ python benchmarks/elsewhere.py FOLDER [--poses 3]
 
 FOLDER holds catalogues (*.sh3f) as Debian's package sweethome3d-furniture has them; nothing was trained on them. A
 catalogue names each of its models, and that name's words decide which of the ten classes it should be. The rest is left
-out: sets of several pieces, parts, and what is between two classes. Those of the rest whose name has a word of a class in
-it are printed, for others to judge. The table is results/elsewhere.csv.
+out: sets of several pieces, parts, and what is between two classes. Those of the rest that have a word of a class in
+their name are printed, for others to judge. The table is results/elsewhere.csv.
 """
 
 import argparse

@@ -253,11 +253,10 @@ def ablation() -> str:
     """What each idea of the network with features brings."""
     rows = _rows("ablation.csv")
     head = ["variant", "parameters", "named right, %", "error of pose, angle/π"]
-    cells = [
-        [row["variant"], f"{int(row['parameters']):,}", _percent(float(row["validation_ar"]))]
-        + [f"{float(row['validation_pose']):.3f}"]
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        named, pose = _percent(float(row["validation_ar"])), f"{float(row['validation_pose']):.3f}"
+        cells.append([row["variant"], f"{int(row['parameters']):,}", named, pose])
     return _table(head, cells) if rows else "Not measured yet."
 
 

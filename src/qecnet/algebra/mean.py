@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from ._check import check_set
-from .modes import full_precision
 from .eigen import dominant_eigenvector
+from .modes import full_precision
 
 
 def weighted_mean(q: Tensor, w: Tensor | None = None) -> Tensor:
