@@ -27,7 +27,7 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 test: $(READY) check
-	$(TEST_ENV) $(BIN)/pytest -n 2 -m "not slow and not browser"
+	$(TEST_ENV) $(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser"
 
 test-slow: $(READY)
 	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow

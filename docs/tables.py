@@ -221,6 +221,22 @@ def elsewhere_classes() -> str:
     return _table(["class", "views", "named right"], cells) if rows else "Not measured yet."
 
 
+def unknown() -> str:
+    """What a threshold on confidence keeps and turns away."""
+    rows = _rows("unknown.csv")
+    if not rows:
+        return "Not measured yet."
+    head = ["`--min-confidence`", "known shapes kept, %", "of these named right, %", "unknown shapes called unknown, %"]
+    cells = [
+        [f"{float(row['min_confidence']):g}", *(_percent(float(row[k])) for k in ("kept", "right", "refused"))]
+        for row in rows
+    ]
+    return (
+        f"ModelNet40's test split, each shape in a random pose: {rows[0]['known']} shapes of the ten classes that "
+        f"`modelnet10` knows, {rows[0]['unknown']} of the thirty others.\n\n" + _table(head, cells)
+    )
+
+
 def hundred() -> str:
     """The same file in many poses."""
     rows = _rows("hundred_poses.csv")
@@ -293,6 +309,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "aims": aims,
     "elsewhere": elsewhere,
     "elsewhere-classes": elsewhere_classes,
+    "unknown": unknown,
     "hundred": hundred,
     "calibration": calibration,
     "ablation": ablation,

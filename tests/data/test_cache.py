@@ -180,7 +180,9 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize(("sent", "workers"), [(signal.SIGKILL, 2), (signal.SIGINT, 2)])
+@pytest.mark.parametrize(
+    ("sent", "workers"), [(signal.SIGKILL, 2), pytest.param(signal.SIGINT, 2, marks=pytest.mark.slow)]
+)
 def test_a_build_that_is_killed_goes_on_to_the_same_bytes(tmp_path, sent, workers):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace("tests.data.test_cache", "test_cache"))

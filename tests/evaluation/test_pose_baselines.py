@@ -187,6 +187,7 @@ def small_set(folder):
     return open_dataset(folder, "small")
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_changes_no_row(tmp_path):
     dataset = small_set(tmp_path)
     methods = ["mean LRF", "PCA", "GICP"]

@@ -71,6 +71,7 @@ def test_two_runs_never_write_into_one_folder(start, options, wait_for_step, tmp
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit for another process, which Linux alone lets one do")
+@pytest.mark.slow
 def test_a_full_disk_ends_it_with_a_sentence_and_it_goes_on(
     uninterrupted, start, finished, options, wait_for_step, tmp_path
 ):

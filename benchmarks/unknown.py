@@ -1,0 +1,59 @@
+"""Shapes of classes that a model never saw: does its confidence tell them from those that it knows?
+
+python benchmarks/unknown.py ModelNet40.zip
+
+The ten-class model is asked about the test split of ModelNet40, each shape in a random pose: the ten classes that it
+knows, and the thirty that it does not. One row a value of `--min-confidence` (results/unknown.csv): the shares of known
+shapes that are kept, of those kept that are named right, and of unknown shapes that are called unknown.
+"""
+
+import argparse
+import csv
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from rich.progress import track
+
+import qecnet
+from measure import RESULTS
+from qecnet.algebra import random_quaternion, rotate
+from qecnet.data import named_dataset
+from qecnet.data.dataset import derived_seed
+
+THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", default="modelnet10")
+    given = parser.parse_args()
+    model = qecnet.load(given.model)
+    dataset = named_dataset("modelnet40", given.data)
+    known, right, sure = [], [], []
+    for number, item in enumerate(track(dataset.items("test"))):
+        cloud, kind = item.cloud(), dataset.classes[item.label]
+        turn = random_quaternion((), derived_seed(number)).to(cloud.points)
+        answer = model.predict(replace(cloud, points=rotate(turn, cloud.points), normals=None))
+        known.append(kind in model.classes)
+        right.append(answer.label == kind)
+        sure.append(answer.confidence)
+    write(np.array(known), np.array(right), np.array(sure))
+
+
+def write(known: np.ndarray, right: np.ndarray, sure: np.ndarray) -> None:
+    with (RESULTS / "unknown.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(["min_confidence", "known", "kept", "right", "unknown", "refused"])
+        for threshold in THRESHOLDS:
+            kept = sure >= threshold
+            shares = (kept[known].mean(), right[known & kept].mean(), (~kept[~known]).mean())
+            kept_share, right_share, refused = (f"{share:.4f}" for share in shares)
+            line = [threshold, known.sum(), kept_share, right_share, (~known).sum(), refused]
+            writer.writerow(line)
+            print(*line, sep="  ")
+
+
+if __name__ == "__main__":
+    main()
