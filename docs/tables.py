@@ -27,12 +27,13 @@ PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 NETWORKS = {
     "features": "capsules with features",
     "paper": "the paper's network, trained here",
+    "var": "the paper's “Var.”, trained here",
     "pointnet": "PointNet",
     "pointnet2": "PointNet++",
     "dgcnn": "DGCNN",
     "ppf": "point-pair features",
 }
-"""What a run's configuration is called, in the order of the tables."""
+"""What a run's network is called, in the order of the tables."""
 DATASETS = {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40"}
 MODES = {"canonical": "against upright", "siamese": "one shape twice", "category": "two shapes of a class"}
 DASH = "–"
@@ -49,9 +50,14 @@ class Run:
         return _read(self.folder / "settings.json") or {}
 
     @property
+    def kind(self) -> str:
+        """Its configuration; without canonicalisation, the paper's is its "Var."."""
+        config = str(self.settings["config"])
+        return config if self.settings["canonicalize"] else "var"
+
+    @property
     def network(self) -> str:
-        config = self.settings["config"]
-        return NETWORKS.get(config, config)
+        return NETWORKS.get(self.kind, self.kind)
 
     @property
     def epochs(self) -> int:
@@ -72,13 +78,13 @@ def runs(dataset: str) -> list[Run]:
     order = [*NETWORKS]
     return sorted(
         (run for run in found if run.settings["dataset"] == dataset),
-        key=lambda run: order.index(run.settings["config"]) if run.settings["config"] in order else len(order),
+        key=lambda run: order.index(run.kind) if run.kind in order else len(order),
     )
 
 
-def shipped(dataset: str, config: str) -> Run | None:
-    """The run of a configuration that has the shortest name: its best, or its only one."""
-    of_it = [run for run in runs(dataset) if run.settings["config"] == config]
+def shipped(dataset: str, kind: str) -> Run | None:
+    """The run of a kind of network that has the shortest name: its best, or its only one."""
+    of_it = [run for run in runs(dataset) if run.kind == kind]
     return min(of_it, key=lambda run: len(run.folder.name), default=None)
 
 
@@ -104,8 +110,8 @@ def headline() -> str:
 def names() -> str:
     """Every network on both datasets, in short."""
     rows = []
-    for config, name in NETWORKS.items():
-        of_it = {dataset: shipped(dataset, config) for dataset in DATASETS}
+    for kind, name in NETWORKS.items():
+        of_it = {dataset: shipped(dataset, kind) for dataset in DATASETS}
         if any(of_it.values()):
             rows.append([name, *(cell for run in of_it.values() for cell in _accuracy(run))])
     published = next(row for row in CLASSIFICATION if row.method == "QEC")

@@ -67,6 +67,7 @@ def _network(model: Model) -> str:
         level = config.levels[0]
         return (
             f"QECNet, {config.points} frames, {level.patches} patches of {level.neighbours}, {level.capsules} capsules"
+            + ("" if config.canonicalize else ", without canonicalisation")
         )
     return f"the baseline {model.network.config.kind}"
 

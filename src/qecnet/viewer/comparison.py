@@ -1,20 +1,17 @@
-"""The network to compare with: PointNet, which sees absolute coordinates, trained on upright ModelNet10 shapes only.
+"""The network to compare with: the paper's "Var.", its network without canonicalisation, trained on upright shapes of
+ModelNet10 only. Its kernels see coordinates as they are: all that it lacks is equivariance.
 
-It was taken because people know it, and because it names upright shapes well. It is another architecture, not the
-paper's "Var.", which is the paper's network without canonicalisation: what differs is more than equivariance. Its run
-is in results/modelnet10-pointnet-viewer.
+Its run is in results/modelnet10-var.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from qecnet.nn import Network, load_network
+from qecnet.models import Model, load
 
-_WEIGHTS = Path(__file__).parent / "weights" / "pointnet.safetensors"
+_WEIGHTS = Path(__file__).parent / "weights" / "var.safetensors"
 
 
-def load_comparison() -> tuple[Network, list[str]]:
-    """The network and the names of its classes."""
-    network, classes, _ = load_network(_WEIGHTS)
-    return network, classes
+def load_comparison() -> Model:
+    return load(_WEIGHTS)

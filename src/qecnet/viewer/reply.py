@@ -14,6 +14,7 @@ from qecnet.data import make_shape
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.models import Alignment, Answer, Model
 from qecnet.models.refine import residual
+from qecnet.nn import calibrated
 from qecnet.viewer.comparison import load_comparison
 from qecnet.viewer.inside import layers_of
 from qecnet.viewer.observed import Observed, Observer, compared
@@ -28,7 +29,7 @@ class Respondent:
     def __init__(self, model: Model) -> None:
         self.model = model
         self.observer = Observer(model)
-        self.other, self.other_classes = load_comparison()
+        self.other = load_comparison()
 
 
 class Tab:
@@ -110,9 +111,10 @@ class Tab:
 
     def _other(self, observed: Observed) -> dict[str, float]:
         """The other network's scores, the highest first."""
-        activations = compared(self._asked.other, observed).activations[0]
-        order = activations.argsort(descending=True, stable=True).tolist()
-        return {self._asked.other_classes[place]: float(activations[place]) for place in order}
+        other = self._asked.other
+        sure = calibrated(compared(other.network, observed).activations, other.temperature)[0]
+        order = sure.argsort(descending=True, stable=True).tolist()
+        return {other.classes[place]: float(sure[place]) for place in order}
 
 
 class _Remembered:
