@@ -64,6 +64,7 @@ benchmark: $(READY)
 	$(BIN)/python benchmarks/bench_features.py
 	$(BIN)/python benchmarks/bench_cache.py
 	$(BIN)/python benchmarks/bench_training.py
+	$(BIN)/python benchmarks/bench_product.py
 	$(BIN)/python benchmarks/hundred_poses.py
 
 # Made anew only when what is installed has changed; a set-up that was cut short leaves no .ready behind.

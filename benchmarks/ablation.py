@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 
 from measure import RESULTS
+from qecnet.training.settings import make_settings
 
 COMMON = {
     "dataset": "modelnet10",
@@ -58,11 +59,15 @@ def main() -> None:
 
 
 def folder(name: str) -> Path:
-    return RESULTS.parent / "runs" / "ablation" / name.replace(" ", "-").replace("%", "").replace(",", "")
+    return RESULTS.parent / "runs" / "ablation" / name.replace(" ", "-").replace(",", "")
 
 
 def train(name: str, data: Path, cache: Path | None) -> None:
     out = folder(name)
+    if (out / "settings.json").exists():
+        kept = make_settings(json.loads((out / "settings.json").read_text(encoding="utf-8")))
+        if kept != make_settings(COMMON | VARIANTS[name]):
+            sys.exit(f"{out}: is a run with other settings; move it away")
     if (out / "result.json").exists():
         return
     command = [sys.executable, "-m", "qecnet.training", "--data", str(data), "--out", str(out)]

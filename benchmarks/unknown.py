@@ -2,7 +2,7 @@
 
 python benchmarks/unknown.py ModelNet40.zip
 
-The ten-class model is asked about the test split of ModelNet40, each shape in a random pose: the ten classes that it
+`modelnet10` is asked about the test split of ModelNet40, each shape in a random pose: the ten classes that it
 knows, and the thirty that it does not. One row a value of `--min-confidence` (results/unknown.csv): the shares of known
 shapes that are kept, of those kept that are named right, and of unknown shapes that are called unknown.
 """
@@ -27,9 +27,8 @@ THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
-    parser.add_argument("--model", default="modelnet10")
     given = parser.parse_args()
-    model = qecnet.load(given.model)
+    model = qecnet.load("modelnet10")
     dataset = named_dataset("modelnet40", given.data)
     known, right, sure = [], [], []
     for number, item in enumerate(track(dataset.items("test"))):

@@ -1,5 +1,7 @@
 """`make demo` as a user runs it: a table, a picture and a page, and nothing that is wrong goes unmarked."""
 
+import base64
+import json
 import os
 import re
 import subprocess
@@ -58,6 +60,8 @@ def test_the_page_needs_nothing_else_and_marks_what_the_table_marks(said, folder
     wrong = sum(line.count("✗") for line in said.splitlines())
     assert page.count("class=bad") == wrong
     assert "mine.xyz" in page
+    clouds = re.search(r'id="clouds" data-shaded[^>]*>(.*?)</script>', page)
+    assert all(len(base64.b64decode(text)) % 9 == 0 for text in json.loads(clouds[1])), "a point and its normal"
 
 
 def test_a_bad_file_is_one_sentence(tmp_path):

@@ -1,4 +1,4 @@
-"""ARCHITECTURE's rule: data walks one way, so no room imports from a room above it."""
+"""CONTRIBUTING's rule: data walks one way, so no room imports from a room above it."""
 
 import ast
 import sys
@@ -51,7 +51,7 @@ def test_no_room_looks_at_a_room_above_it(path):
     room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     if room == "__init__":
         return
-    assert room in MAY_LOOK_AT, f"{room} is not a room of ARCHITECTURE; say in this test what it may look at"
+    assert room in MAY_LOOK_AT, f"{room} is not a room of CONTRIBUTING; say in this test what it may look at"
     above = imported_rooms(path) - MAY_LOOK_AT[room] - {room, "__version__"}
     assert not above, f"{path.name} in {room} imports from {sorted(above)}"
 

@@ -22,7 +22,7 @@ SMALL = Features((Neighbourhood(32, 8, 8, 8, 0.3), Neighbourhood(8, 8, 8, 8, 0.5
 CONFIG = PrepareConfig(points=500, frames=64, patches=16, neighbours=9, method="centred")
 
 
-@pytest.fixture(scope="module", params=["features", "paper"])
+@pytest.fixture(scope="module", params=["features", pytest.param("paper", marks=pytest.mark.slow)])
 def model(request):
     """Weights that have learned nothing tell the runtimes apart as well as others do."""
     torch.manual_seed(0)
@@ -48,7 +48,6 @@ def check_torch_export(model):
             assert ((poses * expected_poses).sum(-1).abs() > 1 - 1e-6).all()
 
 
-@pytest.mark.slow
 def test_torch_export_takes_a_batch_of_any_size(model):
     check_torch_export(model)
 

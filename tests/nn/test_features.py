@@ -340,6 +340,12 @@ def test_the_best_pose_is_that_of_the_highest_score(dtype):
 
 
 @pytest.mark.parametrize(("upside_down", "count"), [(False, 4), (True, 8)])
+def test_upside_down_frames_vote_in_further_looks_only(upside_down, count, dtype):
+    ballots = trained(with_looks(SMALL, 3, upside_down), dtype)(cloud(dtype), []).ballots
+    assert [ballot.votes.shape[2] - 6 for ballot in ballots] == [4, count, count]
+
+
+@pytest.mark.parametrize(("upside_down", "count"), [(False, 4), (True, 8)])
 def test_a_look_from_frames_that_are_wrong_by_one_of_the_turns_is_from_the_same_frames(upside_down, count, dtype):
     turns = _turns(upside_down, torch.ones((), dtype=dtype))
     z = rotate(turns, torch.tensor([0.0, 0, 1], dtype=dtype))

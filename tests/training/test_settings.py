@@ -28,6 +28,7 @@ def test_features_bring_how_they_are_trained_and_what_is_given_wins():
     assert (settings.looks, settings.batch_size, settings.frames) == (1, 16, 512)
     features = CONFIGS["features"].features
     assert settings.network(40) == replace(CONFIGS["features"], features=replace(features, looks=1))
+    assert replace(settings, upside_down=True).network(40).features == replace(features, looks=1, upside_down=True)
     assert make_settings({"config": "features"}).network(40) == CONFIGS["features"]
     assert make_settings(json.loads(json.dumps(json_of(settings)))) == settings
 

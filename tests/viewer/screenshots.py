@@ -10,7 +10,7 @@ from tests.viewer.browser import Page, chromium, resize, viewer
 
 
 def take(folder: Path) -> None:
-    """A chair that was turned, beside what the paper's "Var." makes of it; and who voted for what, in a narrow window, too."""
+    """A chair that was turned, beside what the other network makes of it; and who voted for what, also narrow."""
     with viewer() as (address, _), chromium(1400, 900) as driver:
         page = Page(driver, address)
         page.press("compare")

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion
 from qecnet.data import make_shape
 from qecnet.geometry import PointCloud
 from qecnet.viewer.inside import hearings
-from qecnet.viewer.reply import Tab
+from qecnet.viewer.reply import Respondent, Tab
 from qecnet.viewer.subject import subject_of
 from qecnet.viewer.wire import unpacked
 from qecnet.viewer.wish import Given, Made, Spoil, Turned
@@ -148,6 +149,14 @@ def test_the_other_network_is_asked_about_the_same_points(respondent, wish):
         assert sum(header["comparison"]["scores"].values()) == pytest.approx(1, abs=1e-4)
         said.add(header["comparison"]["label"])
     assert said - {"chair"}, "it is not equivariant, and that shows"
+
+
+def test_the_other_network_has_frames_of_its_own_where_the_model_reads_others(respondent, wish):
+    model = qecnet.load("modelnet10")
+    model.config = replace(model.config, frames=256, patches=32, neighbours=16)
+    expected = unpacked(Tab(respondent).reply(wish(compare=True)))[0]["comparison"]
+    found = unpacked(Tab(Respondent(model)).reply(wish(compare=True)))[0]["comparison"]
+    assert found["scores"] == pytest.approx(expected["scores"], abs=1e-3)
 
 
 def test_two_shapes_are_aligned(respondent, wish):

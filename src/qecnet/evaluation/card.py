@@ -29,7 +29,8 @@ def card(run: Path) -> str:
         f"{len(model.classes)} classes.",
         f"- **Data**: {_DATA.get(settings['dataset'], settings['dataset'])}. Upright shapes only, never a turned one.",
         "- **Trained with**: `qec train --settings settings.json --data PATH --out RUN`",
-        f"- **Settings**: {', '.join(f'{name} {settings[name]}' for name in _DEFAULTS)}; "
+        f"- **Settings**: {', '.join(f'{name} {settings[name]}' for name in _DEFAULTS)}, "
+        f"thinnest {settings.get('thinnest', 1.0)}; "
         "all of them stand in settings.json and in the file itself.",
         f"- **Poses**: {_supervision(settings)}.",
     ]

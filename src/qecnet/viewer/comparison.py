@@ -1,7 +1,5 @@
 """The network to compare with: the paper's "Var.", its network without canonicalisation, trained on upright shapes of
-ModelNet10 only. Its kernels see coordinates as they are: all that it lacks is equivariance.
-
-Its run is in results/modelnet10-var.
+ModelNet10 only. Its kernels see coordinates as they are. Its run is in results/modelnet10-var.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ class Tab:
         if observed.alignment is not None and target is not None and wish.second is not None:
             header["alignment"] = _alignment(observed.alignment, cloud, target, wish.second)
         if wish.compare:
-            header["comparison"] = self._comparison(observed, subject)
+            header["comparison"] = self._comparison(cloud, observed, subject)
         header["milliseconds"] = round(1000 * (perf_counter() - start), 1)
         data = packed(header, arrays)
         self._subject.sent()
@@ -101,18 +101,21 @@ class Tab:
             raise ValueError("this file is no longer here (a page keeps its last few uploads); upload it again")
         return shape
 
-    def _comparison(self, observed: Observed, subject: Subject) -> dict[str, Any]:
+    def _comparison(self, cloud: PointCloud, observed: Observed, subject: Subject) -> dict[str, Any]:
         """What the other network says, and what it said of the shape as it came."""
         if self._upright is None or self._upright[0] is not subject:
-            self._upright = subject, next(iter(self._other(self._asked.observer.ask(subject.cloud))))
-        scores = self._other(observed)
+            self._upright = subject, next(iter(self._other(subject.cloud)))
+        scores = self._other(cloud, observed)
         label = next(iter(scores))
         return {"label": label, "confidence": scores[label], "scores": scores, "upright": self._upright[1]}
 
-    def _other(self, observed: Observed) -> dict[str, float]:
-        """The other network's scores, the highest first."""
+    def _other(self, cloud: PointCloud, observed: Observed | None = None) -> dict[str, float]:
+        """The other network's scores, the highest first; where it reads the same frames, from those of `observed`."""
         other = self._asked.other
-        sure = calibrated(compared(other.network, observed).activations, other.temperature)[0]
+        if observed is None or other.config != self._asked.model.config:
+            sure = other.predict(cloud).activations
+        else:
+            sure = calibrated(compared(other.network, observed).activations, other.temperature)[0]
         order = sure.argsort(descending=True, stable=True).tolist()
         return {other.classes[place]: float(sure[place]) for place in order}
 
