@@ -166,7 +166,7 @@ if __name__ == "__main__":
     )
     assert process.stdout.readline() == "started\n"
     os.killpg(process.pid, signal.SIGINT)
-    out, errors = process.communicate(timeout=60)
+    out, errors = process.communicate(timeout=300)
     assert (process.returncode, out, errors) == (0, "interrupted\n", "")
 
 

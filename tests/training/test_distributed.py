@@ -10,6 +10,8 @@ import torch
 
 from qecnet.files import read_tensors
 
+pytestmark = pytest.mark.slow
+
 TRAINING = "qecnet.training"
 TWO = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", TRAINING)
 ROUNDING = 1e-5
@@ -40,7 +42,6 @@ def test_gradients_and_losses_are_those_of_one_process(finished, options, tmp_pa
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the processes of torchrun in /proc")
-@pytest.mark.slow
 def test_a_rank_that_dies_ends_the_run_and_it_resumes_to_the_same_parameters(
     start, finished, options, wait_for_step, tmp_path
 ):

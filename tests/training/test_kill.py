@@ -26,6 +26,7 @@ def uninterrupted(finished, options, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_killed_at_a_random_step_it_goes_on_bit_for_bit(
     uninterrupted, start, finished, options, wait_for_step, tmp_path
 ):

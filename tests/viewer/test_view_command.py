@@ -60,13 +60,13 @@ def test_ctrl_c_a_closed_terminal_and_a_request_close_it(tmp_path):
     try:
         for process, number in zip(processes, numbers, strict=True):
             address = address_of(process)
-            with urllib.request.urlopen(address, timeout=30) as page:
+            with urllib.request.urlopen(address, timeout=120) as page:
                 assert b"<title>qecnet</title>" in page.read()
             if number == signal.SIGHUP:
                 asyncio.run(upload(address))
             process.send_signal(number)
         for process in processes:
-            assert process.wait(30) == 0, process.stderr.read()
+            assert process.wait(120) == 0, process.stderr.read()
             assert is_empty(process.pid), "it is gone with all that it started"
             assert process.stderr.read() == ""
     finally:
