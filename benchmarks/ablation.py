@@ -34,14 +34,6 @@ VARIANTS = {
     "frames left out": {"dropped": 0.15},
     "stretching": {"stretch": 1.2},
     "FLARE frames": {"method": "flare"},
-    "paper's network": {
-        "config": "paper",
-        "method": "centred",
-        "upside_down": False,
-        "learning_rate": 0.02,
-        "schedule": "onecycle",
-        "clip": 1.0,
-    },
 }
 """By what each differs from the whole."""
 FIGURES = ("parameters", "epoch", "training_seconds", "train_accuracy", "validation_ar", "validation_pose")
