@@ -56,12 +56,14 @@ def seconds_of(*command: str | Path, repeats: int = 5) -> float:
     return min(taken[1:])
 
 
-def files_a_second(model: qecnet.Model, paths: list[Path], workers: int) -> float:
-    """With the time that workers take to start."""
-    start = time.perf_counter()
-    failed = [one for one in model.predict_many(paths, workers=workers) if one.error]
-    assert not failed, failed[0]
-    return len(paths) / (time.perf_counter() - start)
+def files_a_second(model: qecnet.Model, paths: list[Path], workers: int) -> tuple[float, float]:
+    """With the time that workers take to start, and of the second half alone."""
+    times = [time.perf_counter()]
+    for one in model.predict_many(paths, workers=workers):
+        assert not one.error, one.error
+        times.append(time.perf_counter())
+    half = len(paths) // 2
+    return len(paths) / (times[-1] - times[0]), (len(paths) - half) / (times[-1] - times[half])
 
 
 def against_onnx(model: qecnet.Model, folder: Path, seconds: float) -> list[dict[str, Any]]:
@@ -133,11 +135,12 @@ def main() -> None:
         warm = milliseconds(lambda: model.predict(paths[0]), options.seconds)
         cold = seconds_of(QEC, "classify", paths[0], "--json")
         torch_alone = seconds_of(sys.executable, "-c", "import torch")
-        rate = files_a_second(model, paths[: options.files], options.workers)
+        rate, later = files_a_second(model, paths[: options.files], options.workers)
         rows = [
             row(f"file to answer, {POINTS:,} points, warm", warm, aim="≤ 60"),
             row("qec classify FILE, cold", cold, "s", "import torch alone", torch_alone, "< 4"),
-            row(f"{options.files} files, {options.workers} workers", rate, "files/s", aim="≥ 25"),
+            row(f"{options.files} files, {options.workers} workers, from their start", rate, "files/s", aim="≥ 25"),
+            row("the second half of these, once workers are there", later, "files/s", aim="≥ 25"),
             *against_onnx(model, folder, options.seconds),
             search(model, paths[0], options.descriptors, options.seconds),
             *against_registration(model, paths, options.seconds),
