@@ -33,8 +33,26 @@ def test_agrees_with_eigh_down_to_a_ratio_of_0_998(dtype, generator):
 
 
 def test_saying_that_it_is_semidefinite_changes_nothing_but_the_time(dtype, generator):
-    matrix = symmetric(torch.rand(500, 4, generator=generator), generator)[0].to(dtype)
+    matrix = symmetric(torch.rand(5_000, 4, generator=generator), generator)[0].to(dtype)
     assert torch.equal(dominant_eigenvector(matrix, semidefinite=True), dominant_eigenvector(matrix))
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
+def test_few_matrices_give_what_they_give_among_many(dtype, generator, scale):
+    """Another order of operations, to the last bits: where eigenvalues nearly tie, of the plane that they span."""
+    values = torch.rand(5_000, 4, generator=generator)
+    values[0], values[1], values[2] = torch.zeros(4), torch.ones(4), torch.tensor([1.0, 0, 0, 0])
+    matrix = scale * symmetric(values, generator)[0].to(dtype)
+    many = dominant_eigenvector(matrix, semidefinite=True)[:200]
+    few = dominant_eigenvector(matrix[:200], semidefinite=True)
+    assert few[0].tolist() == many[0].tolist() == [1, 0, 0, 0]
+    torch.testing.assert_close(few.norm(dim=-1), torch.ones(200, dtype=dtype))
+    reached = [torch.einsum("ni,nij,nj->n", q, matrix[:200] / scale, q) for q in (few, many)]
+    torch.testing.assert_close(*reached)
+    top, second = torch.linalg.eigvalsh(matrix[:200].double() / scale)[:, -2:].flip(-1).unbind(-1)
+    clear = second < 0.9 * top
+    assert clear.sum() > 100
+    torch.testing.assert_close(few[clear], many[clear])
 
 
 def test_agrees_with_eigh_for_indefinite_matrices(dtype, generator):

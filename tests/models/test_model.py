@@ -124,7 +124,7 @@ def test_a_symmetric_class_has_several_poses(model, chair):
 
 def test_a_temperature_changes_how_sure_and_not_what(model, chair):
     plain = model.predict(chair)
-    cold = Model("cold", model.network, model.classes, model.config, temperature=0.1).predict(chair)
+    cold = Model("cold", model.network, model.classes, model.config, model.temperature / 2).predict(chair)
     assert [*cold.scores] == [*plain.scores]
     assert cold.confidence > plain.confidence
     for answer in (plain, cold):

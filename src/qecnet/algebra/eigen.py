@@ -25,6 +25,9 @@ for _k, (_i, _j) in enumerate(zip(_ROW, _COLUMN, strict=True)):
     _PACKING[_k, 4 * _j + _i] += 0.5
 _packings: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
+_FEW = 512
+"""So many matrices take no longer than one: it is operations that take time then, and not what they work on."""
+
 # After s squarings, and the result applied twice to its own column, λ₂/λ₁ has become its 3·2ˢ-th power.
 _SQUARINGS = {torch.float32: 11, torch.float64: 24}
 
@@ -50,7 +53,7 @@ def dominant_eigenvector(matrix: Tensor, *, semidefinite: bool = False) -> Tenso
 
 
 def _in_few_operations(matrix: Tensor) -> Tensor:
-    """The same steps as `_power_limit` on whole matrices: slower, but a tenth of the operations to write down."""
+    """The same steps as `_power_limit` on whole matrices: a tenth of the operations, each of which takes longer."""
     identity = torch.eye(4, dtype=matrix.dtype, device=matrix.device)
     for step in range(_SQUARINGS[matrix.dtype]):
         if step % 3 == 0:
@@ -66,6 +69,9 @@ def _in_few_operations(matrix: Tensor) -> Tensor:
 class _DominantEigenvector(torch.autograd.Function):
     @staticmethod
     def forward(matrix: Tensor, semidefinite: bool) -> Tensor:
+        if semidefinite and matrix.numel() <= 16 * _FEW and _limit is _power_limit:
+            symmetric = (matrix + matrix.mT) / 2
+            return _in_few_operations(symmetric / _one_if_zero(symmetric.abs().amax((-2, -1), keepdim=True)))
         a, _ = _scaled(matrix)
         if not semidefinite:
             shift = _indefiniteness(a, _square(a))
