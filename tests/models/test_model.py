@@ -122,6 +122,11 @@ def test_a_symmetric_class_has_several_poses(model, chair):
     assert len(bottle.equivalents) == 1
 
 
+def test_poses_are_units_in_double_precision(model, chair):
+    lengths = model.predict(chair).poses.norm(dim=-1)
+    torch.testing.assert_close(lengths, torch.ones(len(model.classes), dtype=torch.float64), rtol=0, atol=1e-14)
+
+
 def test_a_temperature_changes_how_sure_and_not_what(model, chair):
     plain = model.predict(chair)
     cold = Model("cold", model.network, model.classes, model.config, model.temperature / 2).predict(chair)

@@ -10,6 +10,7 @@ from typing import TypeVar, overload
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from qecnet.algebra import canonicalize, rotate
 from qecnet.geometry import PrepareConfig
@@ -116,8 +117,8 @@ class Model:
         prediction = self._prediction(views)
         descriptors = prediction.ballots[-1].summary if prediction.ballots else prediction.activations
         activations = calibrated(prediction.activations.cpu(), self.temperature)
-        poses = canonicalize(prediction.poses.cpu().double())
-        descriptors = torch.nn.functional.normalize(descriptors.cpu(), dim=-1)
+        poses = canonicalize(normalize(prediction.poses.cpu().double(), dim=-1))
+        descriptors = normalize(descriptors.cpu(), dim=-1)
         share = 1000 * (perf_counter() - start) / len(views)
         return [
             Answer(view.name, self.classes, a, p, d, view.prepared.centre, view.milliseconds + share)
