@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,12 @@ QEC = Path(sys.executable).with_name("qec")
 def started(*arguments, **options):
     command = [QEC, "view", "--port", "0", "--no-browser", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def _hear(numbers):
+    """A shell's background ignores Ctrl-C, and what nohup starts a closed terminal."""
+    for number in numbers:
+        signal.signal(number, signal.SIG_DFL)
 
 
 def address_of(process):
@@ -56,7 +63,8 @@ def is_empty(group):
 def test_ctrl_c_a_closed_terminal_and_a_request_close_it(tmp_path):
     (tmp_path / "cloud.xyz").write_text("\n".join(f"{i % 7} {i % 11} {i % 3}" for i in range(300)))
     numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
-    processes = [started(tmp_path / "cloud.xyz", start_new_session=True) for _ in numbers]
+    heard = partial(_hear, numbers)
+    processes = [started(tmp_path / "cloud.xyz", start_new_session=True, preexec_fn=heard) for _ in numbers]
     try:
         for process, number in zip(processes, numbers, strict=True):
             address = address_of(process)
