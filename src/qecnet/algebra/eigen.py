@@ -26,7 +26,7 @@ for _k, (_i, _j) in enumerate(zip(_ROW, _COLUMN, strict=True)):
 _packings: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
 _FEW = 512
-"""So many matrices take no longer than one: it is operations that take time then, and not what they work on."""
+"""Up to so many matrices it is the number of operations that takes time, and not what they work on."""
 
 # After s squarings, and the result applied twice to its own column, λ₂/λ₁ has become its 3·2ˢ-th power.
 _SQUARINGS = {torch.float32: 11, torch.float64: 24}
