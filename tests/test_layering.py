@@ -17,7 +17,8 @@ MAY_LOOK_AT = {
     "geometry": {"algebra", "workers"},
     "nn": {"algebra", "files"},
     "data": {"algebra", "files", "geometry", "workers"},
-    "training": {"algebra", "files", "geometry", "nn", "data"},
+    # A run may start with weights that ship.
+    "training": {"algebra", "files", "geometry", "nn", "data", "models"},
     # data reads the files that people bring.
     "models": {"algebra", "files", "geometry", "nn", "data", "workers"},
     # What a network reads of a shape is said once, in models.

@@ -17,7 +17,7 @@ ORIGIN = {"classes": ["a", "b"], "frames": 7}
 @pytest.fixture
 def trained(tiny):
     """A state after some steps of Adam on any gradients, with an average."""
-    state = new_state(tiny(ema=0.9), 2, CPU)
+    state = new_state(tiny(ema=0.9), ["a", "b"], CPU)
     generator = torch.Generator().manual_seed(0)
     for _ in range(3):
         for parameter in state.network.parameters():
@@ -29,7 +29,7 @@ def trained(tiny):
 
 def test_everything_comes_back_bit_for_bit(trained, tiny, tmp_path):
     save(tmp_path / "c", trained, ORIGIN)
-    again = new_state(tiny(ema=0.9, seed=1), 2, CPU)
+    again = new_state(tiny(ema=0.9, seed=1), ["a", "b"], CPU)
     load(tmp_path / "c", again, ORIGIN)
     for part in ("network", "average"):
         before, after = (getattr(state, part).state_dict() for state in (trained, again))
@@ -71,13 +71,13 @@ def test_what_is_damaged_is_refused(trained, tiny, tmp_path, damage):
     save(path, trained, ORIGIN)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match="c: is damaged, or was not written by qecnet"):
-        load(path, new_state(tiny(), 2, CPU), ORIGIN)
+        load(path, new_state(tiny(), ["a", "b"], CPU), ORIGIN)
 
 
 def test_another_network_is_refused_in_one_sentence(trained, tiny, tmp_path):
     save(tmp_path / "c", trained, ORIGIN)
     with pytest.raises(ValueError, match="c: is not of the network that the run's settings describe") as refused:
-        load(tmp_path / "c", new_state(tiny(capsules=5), 2, CPU), ORIGIN)
+        load(tmp_path / "c", new_state(tiny(capsules=5), ["a", "b"], CPU), ORIGIN)
     assert "\n" not in str(refused.value)
 
 
@@ -85,4 +85,4 @@ def test_another_network_is_refused_in_one_sentence(trained, tiny, tmp_path):
 def test_other_data_than_it_was_trained_on_is_refused(trained, tiny, tmp_path, name, value):
     save(tmp_path / "c", trained, ORIGIN)
     with pytest.raises(ValueError, match=f"was trained on other {name} "):
-        load(tmp_path / "c", new_state(tiny(), 2, CPU), ORIGIN | {name: value})
+        load(tmp_path / "c", new_state(tiny(), ["a", "b"], CPU), ORIGIN | {name: value})

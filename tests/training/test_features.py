@@ -17,6 +17,7 @@ from qecnet.training.loop import StoppedError, Watcher, train
 from qecnet.training.step import new_state, train_step
 
 ALONE = Processes(0, 1, torch.device("cpu"))
+CLASSES = [f"class {number}" for number in range(10)]
 TURNS = torch.ones(10, dtype=torch.long)
 
 
@@ -66,7 +67,7 @@ def test_it_learns_names_and_to_stand_upright_and_knows_shapes_turned(cache, tin
     """Ten shapes, one of each class, after some steps; both parts of what is minimised have become smaller."""
     settings = tiny(config="features", method="flare", looks=1, batch_size=10, epochs=15, schedule="constant")
     batches = TrainingBatches(cache, torch.arange(0, 50, 5), settings)
-    state = new_state(settings, 10, ALONE.device)
+    state = new_state(settings, CLASSES, ALONE.device)
     found = [
         train_step(state.network, state, batch, TURNS, settings, 0, ALONE) for batch in batches.after(0, 0, slice(None))
     ]
@@ -88,7 +89,7 @@ def test_what_training_decays_are_the_weights(cache, tiny):
     after = []
     for decay in (0.0, 0.5):
         settings = tiny(config="features", method="flare", looks=1, weight_decay=decay, schedule="constant")
-        state = new_state(settings, 10, ALONE.device)
+        state = new_state(settings, CLASSES, ALONE.device)
         before = [p.detach().clone() for p in state.network.parameters()]
         batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
         train_step(state.network, state, batch, TURNS, settings, 0, ALONE)

@@ -18,6 +18,7 @@ from qecnet.training.step import new_state, train_step
 from qecnet.training.validate import held_out, held_out_temperature, validate
 
 ALONE = Processes(0, 1, torch.device("cpu"))
+CLASSES = [f"class {number}" for number in range(10)]
 TURNS = torch.ones(10, dtype=torch.long)
 
 
@@ -122,7 +123,7 @@ def test_training_learns(cache, tiny):
     """Ten shapes, one of each class, are told apart after some steps."""
     settings = tiny(batch_size=10, epochs=80, learning_rate=0.03, capsules=16, loss="cross_entropy")
     batches = TrainingBatches(cache, torch.arange(0, 50, 5), settings)
-    state = new_state(settings, 10, ALONE.device)
+    state = new_state(settings, CLASSES, ALONE.device)
     found = [
         train_step(state.network, state, batch, TURNS, settings, 0, ALONE) for batch in batches.after(0, 0, slice(None))
     ]
@@ -132,7 +133,7 @@ def test_training_learns(cache, tiny):
 
 def test_a_gradient_that_is_not_finite_ends_the_run(cache, tiny):
     settings = tiny()
-    state = new_state(settings, 10, ALONE.device)
+    state = new_state(settings, CLASSES, ALONE.device)
     batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
     before = {name: tensor.clone() for name, tensor in state.network.state_dict().items()}
     batch.points[0, :] = torch.nan
@@ -143,7 +144,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run(cache, tiny):
 
 def test_the_limit_on_the_gradient_holds(cache, tiny):
     settings = tiny(clip=1e-3)
-    state = new_state(settings, 10, ALONE.device)
+    state = new_state(settings, CLASSES, ALONE.device)
     batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
     train_step(state.network, state, batch, TURNS, settings, 0, ALONE)
     norm = torch.stack([p.grad.norm() for p in state.network.parameters()]).norm()
@@ -152,7 +153,7 @@ def test_the_limit_on_the_gradient_holds(cache, tiny):
 
 def test_the_average_moves_a_share_of_the_way_and_takes_the_networks_buffers(cache, tiny):
     settings = tiny(config="pointnet", method="flare", ema=0.75, learning_rate=0.1)
-    state = new_state(settings, 10, ALONE.device)
+    state = new_state(settings, CLASSES, ALONE.device)
     before = [parameter.clone() for parameter in state.network.parameters()]
     batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
     train_step(state.network, state, batch, TURNS, settings, 0, ALONE)
@@ -165,7 +166,7 @@ def test_the_average_moves_a_share_of_the_way_and_takes_the_networks_buffers(cac
 
 
 def test_validation_draws_nothing_and_leaves_the_network_as_it_was(cache, tiny):
-    network = new_state(tiny(config="pointnet", method="flare"), 10, ALONE.device).network
+    network = new_state(tiny(config="pointnet", method="flare"), CLASSES, ALONE.device).network
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     found = [validate(network, cache, torch.arange(50), torch.ones(len(cache.classes)), ALONE) for _ in range(2)]
     assert found[0] == found[1]

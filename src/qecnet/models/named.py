@@ -24,7 +24,7 @@ def list_models() -> list[str]:
 
 def load(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> Model:
     """A trained model: by the name of weights that ship, or the path of a weights file or of a run of `qec train`."""
-    file = _file(name)
+    file = weights_file(name)
     network, classes, about = load_network(file)
     if not isinstance(network, QECNet):
         raise ValueError(f"{name}: is the baseline {network.config.kind}, which has no poses; give a QECNet's weights")
@@ -40,7 +40,8 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> Mo
     return Model(os.fspath(name), network.to(device), tuple(classes), config, temperature)
 
 
-def _file(name: str | os.PathLike[str]) -> Path:
+def weights_file(name: str | os.PathLike[str]) -> Path:
+    """Where the weights are: by the name of those that ship, or the path of a weights file or of a run's folder."""
     if name in list_models():
         return _WEIGHTS / f"{name}.safetensors"
     path = Path(name)

@@ -1,9 +1,11 @@
 """Networks by their configuration, and their weights in one file each: safetensors, nothing that is ever executed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from ..files import read_tensors, write_tensors
 from .baselines import BASELINES, Baseline, BaselineConfig
@@ -39,6 +41,24 @@ def load_network(path: Path) -> tuple[Network, list[str], dict[str, Any]]:
     except (KeyError, TypeError, RuntimeError) as error:
         raise ValueError(f"{path}: holds weights that this version of qecnet cannot read ({error})") from error
     return network.eval(), classes, about
+
+
+def start_from(network: Network, classes: Sequence[str], path: Path) -> None:
+    """Puts the weights that `save_network` wrote into a network of the same configuration, to train it further.
+
+    What is there for each class is taken over where the classes are the same, and otherwise stays as it is in
+    `network`: what shapes have in common was learned once.
+    """
+    found, others, _ = load_network(path)
+    if replace(found.config, classes=network.config.classes) != network.config:
+        raise ValueError(f"{path}: is another network than the settings describe; start with their configuration")
+    tensors = found.state_dict()
+    if list(classes) != others:
+        with torch.device("meta"):
+            larger = make_network(replace(found.config, classes=len(others) + 1)).state_dict()
+        of_classes = {name for name, tensor in tensors.items() if tensor.shape != larger[name].shape}
+        tensors |= {name: tensor for name, tensor in network.state_dict().items() if name in of_classes}
+    network.load_state_dict(tensors)
 
 
 def _qec_config(given: Mapping[str, Any]) -> QECConfig:

@@ -35,6 +35,9 @@ def train(
     config: Annotated[
         str | None, typer.Option(help="paper, release, features, or a baseline: pointnet, pointnet2, dgcnn, ppf.")
     ] = None,
+    start: Annotated[
+        str | None, typer.Option(help="Weights to begin with: a model's name, a file, or a run's folder.")
+    ] = None,
     settings: Annotated[Path | None, typer.Option(help="A TOML or JSON file of settings; options win.")] = None,
     epochs: Annotated[int | None, typer.Option(help="How many.")] = None,
     siamese: Annotated[bool, typer.Option("--siamese", help="Add 0.1 of the relative-pose loss.")] = False,
@@ -53,7 +56,8 @@ def train(
 
     The test split is never read.
     """
-    named = {"dataset": dataset, "config": config, "epochs": epochs, "siamese": 0.1 if siamese else None}
+    named: dict[str, Any] = {"dataset": dataset, "config": config, "start": start, "epochs": epochs}
+    named["siamese"] = 0.1 if siamese else None
     given: dict[str, Any] = read_settings(settings) if settings else {}
     given |= {name: value for name, value in named.items() if value is not None}
     given |= dict(parse_setting(text) for text in change or ())

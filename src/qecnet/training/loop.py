@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -55,8 +55,9 @@ def train(
     shapes, held = held_out(cache.labels, settings.validation)
     batches = TrainingBatches(cache, shapes, settings)
     origin = {"classes": list(cache.classes), "frames": checksum(cache)}
-    state = new_state(settings, len(cache.classes), processes.device)
-    if folder.checkpoint.exists():
+    resumed = folder.checkpoint.exists()  # and needs what it once started with no more
+    state = new_state(replace(settings, start="") if resumed else settings, cache.classes, processes.device)
+    if resumed:
         load(folder.checkpoint, state, origin)
     if processes.is_first:
         folder.write_settings(settings)

@@ -36,6 +36,8 @@ class Settings:
         frames, patches, neighbours, capsules: the sizes of the network, see `QECConfig` for these and what follows. The
             configuration "features" has sizes of its own.
         looks, upside_down: of that one, see `Features`.
+        start: the weights that training begins with, as `qecnet.load` takes them, of the same configuration; those of
+            classes are drawn anew where the classes are others. Empty for all to be drawn.
         batch_size: of all processes together.
         dropped: the share of frames that training leaves out of a cloud, others each time.
         stretch: the largest factor by which training stretches a cloud along each of its axes, or shortens it; 1 for
@@ -74,6 +76,7 @@ class Settings:
     canonicalize: bool = True
     looks: int = 2
     upside_down: bool = False
+    start: str = ""
     epochs: int = 100
     batch_size: int = 8
     dropped: float = 0.0

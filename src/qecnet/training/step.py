@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from qecnet.data.dataset import derived_seed
+from qecnet.models.named import weights_file
 from qecnet.nn import make_network
+from qecnet.nn.weights import start_from
 from qecnet.training.batches import Batch
 from qecnet.training.checkpoint import State
 from qecnet.training.distributed import Processes
@@ -20,12 +23,15 @@ _DROPOUT = 4
 """What is drawn here, beside the streams of `batches`."""
 
 
-def new_state(settings: Settings, classes: int, device: torch.device) -> State:
-    """A network with first weights drawn from the seed, and AdamW."""
+def new_state(settings: Settings, classes: Sequence[str], device: torch.device) -> State:
+    """A network with first weights drawn from the seed, or those that the settings start with, and AdamW."""
     # PyTorch's layers draw from the global generator; whoever uses it elsewhere finds it as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        network = make_network(settings.network(classes)).to(device)
+        network = make_network(settings.network(len(classes)))
+    if settings.start:
+        start_from(network, classes, weights_file(settings.start))
+    network = network.to(device)
     average = copy.deepcopy(network).requires_grad_(False) if settings.ema > 0 else None
     optimizer = torch.optim.AdamW(network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
     return State(network, optimizer, average)

@@ -1,0 +1,76 @@
+"""Runs that begin with weights: what is taken over, what is drawn anew, and what is refused."""
+
+import json
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from qecnet.cli.main import app
+from qecnet.nn import load_network, make_network, save_network
+from qecnet.nn.weights import start_from
+
+CLASSES = ["chair", "table", "bed"]
+PAPER, FEATURES = {"config": "paper"}, {"config": "features", "method": "flare"}
+
+
+def written(tmp_path, tiny, changes, classes):
+    torch.manual_seed(1)
+    network = make_network(tiny(**changes).network(len(classes)))
+    save_network(tmp_path / "w.safetensors", network, classes, {})
+    return network.state_dict(), tmp_path / "w.safetensors"
+
+
+def differing(one, other):
+    return {name for name in one if not torch.equal(one[name], other[name])}
+
+
+@pytest.mark.parametrize("changes", [PAPER, FEATURES], ids=["paper", "features"])
+def test_the_same_classes_take_over_all(tmp_path, tiny, changes):
+    there, path = written(tmp_path, tiny, changes, CLASSES)
+    network = make_network(tiny(**changes).network(3))
+    assert differing(network.state_dict(), there)
+    start_from(network, CLASSES, path)
+    assert not differing(network.state_dict(), there)
+
+
+@pytest.mark.parametrize("classes", [["cup", "jug", "pan"], ["cup", "jug"], CLASSES[::-1]], ids=len)
+def test_other_classes_take_over_what_is_not_of_classes(tmp_path, tiny, classes):
+    """Also as many others, and the same in another order: a class's weights are never those of another."""
+    there, path = written(tmp_path, tiny, FEATURES, CLASSES)
+    network = make_network(tiny(**FEATURES).network(len(classes)))
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    start_from(network, classes, path)
+    after = network.state_dict()
+    drawn = {name for name in after if after[name].dim() > 1}
+    kept = {name for name in drawn if torch.equal(after[name], before[name])}
+    assert {name.rpartition("looks.")[2][2:] for name in kept} == {
+        "scores.1.weight",
+        "patch_voters.last.weight",
+        "whole_voters.last.weight",
+    }
+    assert not differing({name: after[name] for name in drawn - kept}, there)
+
+
+def test_another_network_is_refused(tmp_path, tiny):
+    _, path = written(tmp_path, tiny, PAPER, CLASSES)
+    with pytest.raises(ValueError, match="is another network than the settings describe"):
+        start_from(make_network(tiny(**PAPER, capsules=5).network(3)), CLASSES, path)
+
+
+def test_a_run_starts_where_another_ended_and_goes_on_without_it(tmp_path, options):
+    def train(name, *more, code=0, **changes):
+        result = CliRunner().invoke(app, ["train", *options(tmp_path / name, **changes), *more])
+        assert result.exit_code == code, result.output
+        return tmp_path / name
+
+    first = train("first", epochs=1)
+    second = train("second", "--start", str(first), epochs=1, learning_rate=1e-30)
+    one, other = (load_network(folder / "weights.safetensors")[0] for folder in (first, second))
+    for (name, tensor), same in zip(one.named_parameters(), other.parameters(), strict=True):
+        assert torch.equal(tensor, same), name
+    assert json.loads((second / "settings.json").read_text())["start"] == str(first)
+    (first / "weights.safetensors").unlink()
+    train("second", "--resume", epochs=1, learning_rate=1e-30)
+    train("third", "--start", "nobody", code=1)
+    assert not (tmp_path / "third" / "settings.json").exists()
