@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -110,6 +111,9 @@ class PointCloud:
 def _first_of_each(points: Tensor) -> Tensor:
     """Indices, ascending, of the first point at each distinct position of (N, 3) finite points."""
     keys = _mix(points)
+    ranked = np.sort(keys.numpy(force=True))  # ten times as fast as torch, and most clouds need no more
+    if (ranked[1:] != ranked[:-1]).all():
+        return torch.arange(len(points), device=points.device)
     order = keys.argsort(stable=True)
     equal = _same_as_previous(points[order])
     if (_same_as_previous(keys[order, None]) & ~equal).any():

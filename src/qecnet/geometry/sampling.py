@@ -33,20 +33,18 @@ def farthest_points(points: Tensor, count: int, start: int | None = None) -> Ten
         start = int(np.square(array).sum(1).argmax())
     elif not 0 <= start < len(points):
         raise ValueError(f"start is {start}; the cloud has the points 0..{len(points) - 1}")
-    x, y, z = (np.ascontiguousarray(axis, dtype=_working_dtype(points)) for axis in array.T)
-    nearest = np.full(len(x), np.inf, x.dtype)
-    distance, square = np.empty_like(x), np.empty_like(x)
+    axes = np.ascontiguousarray(array.T, dtype=_working_dtype(points))
+    offsets, nearest = np.empty_like(axes), np.full(len(array), np.inf, axes.dtype)
+    distance = offsets[0]
     chosen = np.empty(count, np.int64)
     for i in range(count):
         chosen[i] = start
         # A chosen point is never taken again, even where all that is left repeats a position.
         nearest[start] = -1
-        np.subtract(x, x[start], out=distance)
-        np.multiply(distance, distance, out=distance)
-        for axis in (y, z):
-            np.subtract(axis, axis[start], out=square)
-            np.multiply(square, square, out=square)
-            np.add(distance, square, out=distance)
+        np.subtract(axes, axes[:, start, None], out=offsets)
+        np.multiply(offsets, offsets, out=offsets)
+        distance += offsets[1]
+        distance += offsets[2]
         np.minimum(nearest, distance, out=nearest)
         start = int(nearest.argmax())
     return torch.from_numpy(chosen).to(points.device)
