@@ -28,6 +28,13 @@ def test_what_was_not_measured_is_said_to_be_missing(run):
     assert "class 9" in text
 
 
+def test_what_it_started_with_is_said(run):
+    assert "Started with" not in card(run)
+    about = {"settings": json_of(Settings(start="results/first"))}
+    save_network(run / "weights.safetensors", QECNet(classes=10), ["a"] * 10, about)
+    assert "- **Started with** the weights of `results/first`" in card(run)
+
+
 def test_figures_are_those_of_the_files_with_their_protocol(run):
     folder = run / "evaluation"
     folder.mkdir()

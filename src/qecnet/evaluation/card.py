@@ -34,6 +34,8 @@ def card(run: Path) -> str:
         "all of them stand in settings.json and in the file itself.",
         f"- **Poses**: {_supervision(settings)}.",
     ]
+    if start := settings.get("start"):
+        lines.append(f"- **Started with** the weights of `{start}`, which are a run of their own.")
     result = _read(run / "result.json")
     if result:
         lines.append(

@@ -9,6 +9,7 @@ from qecnet.geometry.patches import Patches, patches
 from qecnet.geometry.prepare import PrepareConfig, Prepared, prepare, prepare_many
 from qecnet.geometry.radii import Radii, default_radii
 from qecnet.geometry.sampling import farthest_points, random_points, spaced_points
+from qecnet.geometry.strays import strays
 
 __all__ = [
     "Frames",
@@ -30,4 +31,5 @@ __all__ = [
     "radius_neighbours",
     "random_points",
     "spaced_points",
+    "strays",
 ]

@@ -17,6 +17,7 @@ from qecnet.geometry.normals import Sign
 from qecnet.geometry.patches import patches
 from qecnet.geometry.radii import Radii
 from qecnet.geometry.sampling import farthest_points, random_points
+from qecnet.geometry.strays import strays
 from qecnet.workers import in_order
 
 
@@ -84,6 +85,7 @@ def prepare(
 ) -> Prepared:
     """Cleans, thins and centres a cloud, estimates its frames and pools them into patches.
 
+    Points that stand alone (see `strays`) are left out: farthest point sampling would choose them before all others.
     A random subset is drawn from `generator` only when the cloud has more than `config.points`. A cloud with fewer
     points than frames is filled up with invalid ones.
 
@@ -101,12 +103,14 @@ def prepare(
             raise ValueError(
                 f"{cloud.name}: cloud has {len(cloud)} points, more than the {config.points} to keep; give a generator"
             )
-        kept = random_points(cloud.points, config.points, generator)
-        normals = None if cloud.normals is None else cloud.normals[kept]
-        cloud = replace(cloud, points=cloud.points[kept], normals=normals)
+        cloud = _only(cloud, random_points(cloud.points, config.points, generator))
     cloud = cloud.normalized()
-    count = min(config.frames, len(cloud))
-    at = farthest_points(cloud.points, count)
+    at = farthest_points(cloud.points, min(config.frames, len(cloud)))
+    stray = strays(cloud.points, at)
+    if stray.any():
+        cloud = _only(cloud, ~stray).normalized()
+        at = farthest_points(cloud.points, min(config.frames, len(cloud)))
+    count = len(at)
     quaternions, found = local_frames(cloud.points, at, config.method, config.radii, _sign(cloud, config))
 
     points = torch.zeros(config.frames, 3)
@@ -115,6 +119,11 @@ def prepare(
     points[:count], poses[:count], valid[:count] = cloud.points[at], quaternions, found
     pooled = patches(points, valid, config.patches, config.neighbours)
     return Prepared(points, poses, valid, *pooled, cloud.centre, torch.tensor(cloud.scale, dtype=torch.float64))
+
+
+def _only(cloud: PointCloud, which: Tensor) -> PointCloud:
+    normals = None if cloud.normals is None else cloud.normals[which]
+    return replace(cloud, points=cloud.points[which], normals=normals)
 
 
 def _sign(cloud: PointCloud, config: PrepareConfig) -> Sign:

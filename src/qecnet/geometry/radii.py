@@ -42,7 +42,6 @@ class Radii:
 # is empty for one place in 400 of a random sample; the ring is 1 − 0.85² of the disc.
 _WANTED = {"normals": 12, "z_axis": 12, "tangent": 6 / (1 - 0.85**2)}
 _REACH = 12
-_PROBES = 512
 _STEP = 1.05
 
 
@@ -64,24 +63,13 @@ def default_radii(points: Tensor) -> Radii:
 
 def radii_of(cloud: Centred) -> Radii:
     """`default_radii` of a cloud that has been centred, in its user's units."""
-    reach = _median_reach(cloud)
+    reach = cloud.median_reach(_REACH)
     release = Radii()
     wide = {
         name: _widened(getattr(release, name), reach * float(np.sqrt(wanted / _REACH)))
         for name, wanted in _WANTED.items()
     }
     return Radii(**wide).scaled(cloud.radius)
-
-
-def _median_reach(cloud: Centred) -> float:
-    """Median distance to the 12th neighbour; 0 for clouds too small to have one."""
-    points = cloud.points
-    if len(points) <= _REACH:
-        return 0.0
-    by_distance = np.argsort(np.square(points).sum(1), kind="stable")
-    probes = by_distance[np.linspace(0, len(points) - 1, min(len(points), _PROBES)).astype(np.int64)]
-    distances, _ = cloud.tree.query(points[probes], k=[_REACH + 1])
-    return float(np.median(distances))
 
 
 def _widened(radius: float, needed: float) -> float:

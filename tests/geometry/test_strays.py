@@ -1,0 +1,92 @@
+"""Points that stand alone are found in any pose and at any scale, and are not there where a surface is."""
+
+from dataclasses import fields, replace
+
+import pytest
+import torch
+
+from qecnet.algebra import random_quaternion, rotate
+from qecnet.data import make_shape
+from qecnet.data.shapes import CLASSES
+from qecnet.geometry import PointCloud, Prepared, farthest_points, prepare, strays
+
+
+def spoiled(points, count, seed=0):
+    """With points anywhere in the ball around the cloud, and which they are."""
+    generator = torch.Generator().manual_seed(seed)
+    radius = (points - points.mean(0)).norm(dim=-1).amax()
+    directions = torch.nn.functional.normalize(torch.randn(count, 3, generator=generator, dtype=points.dtype), dim=-1)
+    distances = 1.5 * radius * torch.rand(count, 1, generator=generator, dtype=points.dtype) ** (1 / 3)
+    added = torch.arange(len(points) + count) >= len(points)
+    return torch.cat((points, points.mean(0) + distances * directions)), added
+
+
+def test_they_are_their_definition(bumpy):
+    points, _ = spoiled(bumpy[:400].double(), 20)
+    reach = torch.cdist(points, points).sort(-1).values[:, 4]
+    assert strays(points).tolist() == (reach > 3.03 * reach.median()).tolist()
+    assert 5 < strays(points).sum() < 25
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_pose_place_and_scale_change_none(bumpy, dtype, scale):
+    points, _ = spoiled(bumpy.double(), 100)
+    turned = rotate(random_quaternion((), 1, dtype=torch.float64), points) + torch.tensor([3.0, -2.0, 1.0]).double()
+    found = strays(points)
+    assert 60 < found.sum() < 120
+    assert torch.equal(strays((scale * turned).to(dtype)), found)
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_shapes_have_hardly_any(kind):
+    points = make_shape(kind, 1).sample(4000, torch.Generator().manual_seed(0)).points
+    assert strays(points).float().mean() < 2e-3
+    found, added = strays(spoiled(points, 200)[0]), spoiled(points, 200)[1]
+    assert found[added].float().mean() > 0.85
+    assert found[~added].float().mean() < 2e-3
+
+
+GRID = torch.cartesian_prod(*(torch.arange(9.0),) * 3)
+LINE = torch.linspace(0, 1, 100)[:, None] * torch.tensor([1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    "points",
+    [
+        torch.zeros(1, 3),
+        torch.zeros(100, 3),
+        GRID,
+        GRID[:81],
+        LINE,
+        torch.eye(3),
+        torch.cat((GRID[:40], 100 * GRID[:9])),  # few
+        torch.cat((1e-3 * GRID[:90], 100 * GRID[:45])),  # uneven
+    ],
+    ids=["one", "same", "grid", "plane", "line", "three", "few", "uneven"],
+)
+def test_none_where_none_can_be_told(points):
+    assert not strays(points).any()
+
+
+def test_one_on_a_grid_is_found_in_each_pose():
+    points = torch.cat((GRID, torch.tensor([[4.0, 4.0, 11.1]]), torch.tensor([[4.0, 4.0, -2.0]])))
+    for seed in range(5):
+        found = strays(rotate(random_quaternion((), seed), points))
+        assert found.nonzero().flatten().tolist() == [len(GRID)]
+
+
+def test_places_that_are_none_leave_the_others_unseen(bumpy):
+    points, added = spoiled(bumpy, 50)
+    assert torch.equal(strays(points, farthest_points(points, 256)), strays(points))
+    assert not strays(points, (~added).nonzero().flatten()).any()
+
+
+def test_a_cloud_is_prepared_as_if_they_were_not_there(bumpy):
+    """Far ones as well, which would make the cloud a dot."""
+    cloud = PointCloud(bumpy.double())
+    far = 30 * torch.nn.functional.normalize(torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), dim=-1)
+    with_strays = prepare(replace(cloud, points=torch.cat((far.double(), cloud.points))))
+    expected = prepare(cloud)
+    for field in fields(Prepared):
+        assert torch.allclose(getattr(with_strays, field.name), getattr(expected, field.name), atol=1e-6), field.name
