@@ -5,7 +5,8 @@ python benchmarks/densities.py ModelNet10.zip results/modelnet10-whole results/m
 The held-out part of the train split, as each run's training left it out, with 8,000 points a shape and with halves of
 that down to 1,000; upright, frames as training reads them (protocol "paper"). One row a run and density
 (results/densities.csv): the share named right, and the true class's error of pose, δ/π up to symmetry, in the mean.
-Rows of runs of other datasets stay. This is what runs were chosen by; the test split is not read.
+Rows of other runs stay; those that are given have one dataset, one kind of frames and one held-out share. This is what
+runs were chosen by; the test split is not read.
 """
 
 import argparse
@@ -36,21 +37,24 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, required=True)
     given = parser.parse_args()
     loaded = {run.name: load_network(run / "weights.safetensors") for run in given.runs}
-    (name,) = {about["settings"]["dataset"] for _, _, about in loaded.values()}
+    ((name, method, share),) = {
+        tuple(about["settings"][setting] for setting in ("dataset", "method", "validation"))
+        for _, _, about in loaded.values()
+    }
     cache = frame_cache(
         named_dataset(name, given.data),
         "train",
         given.cache,
-        PrepareConfig(method="centred"),
+        PrepareConfig(method=method),
         subsamplings=len(POINTS),
         thinnest=POINTS[-1] / POINTS[0],
     )
-    rows = [row for run, (network, _, _) in loaded.items() for row in measured(run, name, network, cache)]
-    write([*(row for row in before() if row["dataset"] != name), *rows])
+    rows = [row for run, (network, _, _) in loaded.items() for row in measured(run, name, network, cache, share)]
+    write([*(row for row in before() if row["run"] not in loaded), *rows])
 
 
-def measured(run: str, dataset: str, network: Any, cache: FrameCache) -> list[dict[str, Any]]:
-    _, held = held_out(cache.labels, 0.1)
+def measured(run: str, dataset: str, network: Any, cache: FrameCache, share: float) -> list[dict[str, Any]]:
+    _, held = held_out(cache.labels, share)
     turns = torch.tensor([known_turns(kind) for kind in cache.classes])
     rows = []
     for which, points in enumerate(POINTS):

@@ -256,6 +256,21 @@ def unknown() -> str:
     )
 
 
+def densities() -> str:
+    """Few points and many, before training on both and after."""
+    rows = _rows("densities.csv")
+    if not rows:
+        return "Not measured yet."
+    points = list(dict.fromkeys(row["points"] for row in rows))
+    cells = []
+    for run in dict.fromkeys(row["run"] for row in rows):
+        of_it = {row["points"]: row for row in rows if row["run"] == run}
+        named = (_percent(float(of_it[count]["right"])) for count in points)
+        cells.append([f"`{run}`", *named, *(f"{float(of_it[count]['pose']):.3f}" for count in points)])
+    head = [f"{what}, {int(count):,} points" for what in ("named right, %", "error of pose") for count in points]
+    return _table(["run", *head], cells)
+
+
 def hundred() -> str:
     """The same file in many poses."""
     rows = _rows("hundred_poses.csv")
@@ -369,6 +384,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "elsewhere": elsewhere,
     "elsewhere-classes": elsewhere_classes,
     "unknown": unknown,
+    "densities": densities,
     "hundred": hundred,
     "calibration": calibration,
     "speed": speed,

@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from scipy.sparse.csgraph import connected_components
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.data import make_shape
@@ -22,10 +23,13 @@ def spoiled(points, count, seed=0):
 
 
 def test_they_are_their_definition(bumpy):
-    points, _ = spoiled(bumpy[:400].double(), 20)
-    reach = torch.cdist(points, points).sort(-1).values[:, 4]
-    assert strays(points).tolist() == (reach > 3.03 * reach.median()).tolist()
-    assert 5 < strays(points).sum() < 25
+    points, _ = spoiled(bumpy.double(), 200)
+    distances = torch.cdist(points, points)
+    near = distances <= 2.53 * distances.sort(-1).values[:, 4].median()
+    _, group = connected_components(near.numpy(), directed=False)
+    size = torch.from_numpy(group).bincount()[group]
+    assert strays(points).tolist() == (size < 5).tolist()
+    assert {1, 2} < set(size[size < 5].tolist())
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -38,30 +42,42 @@ def test_pose_place_and_scale_change_none(bumpy, dtype, scale):
     assert torch.equal(strays((scale * turned).to(dtype)), found)
 
 
+@pytest.mark.parametrize("points", [200, 1000, 2000, 4000])
 @pytest.mark.parametrize("kind", CLASSES)
-def test_shapes_have_hardly_any(kind):
+def test_shapes_keep_their_legs(kind, points):
+    """Whatever they stand on: thin legs of few points tell which way is up."""
+    lost = []
+    for seed in range(8):
+        cloud = make_shape(kind, seed).sample(points, torch.Generator().manual_seed(seed)).points
+        height = cloud[:, 2] - cloud[:, 2].amin()
+        low = height < 0.3 * height.amax()
+        lost.append(strays(cloud)[low].float().mean())
+    assert max(lost) < 0.1
+
+
+@pytest.mark.parametrize("kind", CLASSES)
+def test_what_is_scattered_around_a_shape_is_found(kind):
     points = make_shape(kind, 1).sample(4000, torch.Generator().manual_seed(0)).points
-    assert strays(points).float().mean() < 2e-3
     found, added = strays(spoiled(points, 200)[0]), spoiled(points, 200)[1]
-    assert found[added].float().mean() > 0.85
+    assert found[added].float().mean() > 0.8
     assert found[~added].float().mean() < 2e-3
 
 
-GRID = torch.cartesian_prod(*(torch.arange(9.0),) * 3)
-LINE = torch.linspace(0, 1, 100)[:, None] * torch.tensor([1.0, 2.0, 3.0])
+GRID = torch.cartesian_prod(*(torch.arange(13.0),) * 3)
+LINE = torch.linspace(0, 1, 2500)[:, None] * torch.tensor([1.0, 2.0, 3.0])
 
 
 @pytest.mark.parametrize(
     "points",
     [
         torch.zeros(1, 3),
-        torch.zeros(100, 3),
+        torch.zeros(2500, 3),
         GRID,
-        GRID[:81],
+        torch.cartesian_prod(torch.arange(50.0), torch.arange(50.0), torch.zeros(1)),
         LINE,
         torch.eye(3),
-        torch.cat((GRID[:40], 100 * GRID[:9])),  # few
-        torch.cat((1e-3 * GRID[:90], 100 * GRID[:45])),  # uneven
+        torch.cat((GRID[:1900], 100 * GRID[:9])),  # few
+        torch.cat((1e-3 * GRID, 100 * GRID[:900])),  # uneven
     ],
     ids=["one", "same", "grid", "plane", "line", "three", "few", "uneven"],
 )
@@ -70,7 +86,7 @@ def test_none_where_none_can_be_told(points):
 
 
 def test_one_on_a_grid_is_found_in_each_pose():
-    points = torch.cat((GRID, torch.tensor([[4.0, 4.0, 11.1]]), torch.tensor([[4.0, 4.0, -2.0]])))
+    points = torch.cat((GRID, torch.tensor([[4.0, 4.0, 14.6]]), torch.tensor([[4.0, 4.0, -2.5]])))
     for seed in range(5):
         found = strays(rotate(random_quaternion((), seed), points))
         assert found.nonzero().flatten().tolist() == [len(GRID)]
@@ -83,10 +99,11 @@ def test_places_that_are_none_leave_the_others_unseen(bumpy):
 
 
 def test_a_cloud_is_prepared_as_if_they_were_not_there(bumpy):
-    """Far ones as well, which would make the cloud a dot."""
+    """Far ones as well, which would make the cloud a dot, and all of it one point of float32."""
     cloud = PointCloud(bumpy.double())
-    far = 30 * torch.nn.functional.normalize(torch.randn(40, 3, generator=torch.Generator().manual_seed(0)), dim=-1)
-    with_strays = prepare(replace(cloud, points=torch.cat((far.double(), cloud.points))))
+    directions = torch.randn(40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    far = 10.0 ** torch.arange(1, 11).repeat(4)[:, None] * directions
+    with_strays = prepare(replace(cloud, points=torch.cat((far, cloud.points))))
     expected = prepare(cloud)
     for field in fields(Prepared):
         assert torch.allclose(getattr(with_strays, field.name), getattr(expected, field.name), atol=1e-6), field.name

@@ -9,15 +9,17 @@ from typer.testing import CliRunner
 from qecnet.cli.main import app
 from qecnet.nn import load_network, make_network, save_network
 from qecnet.nn.weights import start_from
+from qecnet.training.step import new_state
 
 CLASSES = ["chair", "table", "bed"]
+FLARE = "flare"
 PAPER, FEATURES = {"config": "paper"}, {"config": "features", "method": "flare"}
 
 
 def written(tmp_path, tiny, changes, classes):
     torch.manual_seed(1)
     network = make_network(tiny(**changes).network(len(classes)))
-    save_network(tmp_path / "w.safetensors", network, classes, {})
+    save_network(tmp_path / "w.safetensors", network, classes, {"settings": {"method": FLARE}})
     return network.state_dict(), tmp_path / "w.safetensors"
 
 
@@ -30,7 +32,7 @@ def test_the_same_classes_take_over_all(tmp_path, tiny, changes):
     there, path = written(tmp_path, tiny, changes, CLASSES)
     network = make_network(tiny(**changes).network(3))
     assert differing(network.state_dict(), there)
-    start_from(network, CLASSES, path)
+    start_from(network, CLASSES, path, FLARE)
     assert not differing(network.state_dict(), there)
 
 
@@ -40,7 +42,7 @@ def test_other_classes_take_over_what_is_not_of_classes(tmp_path, tiny, classes)
     there, path = written(tmp_path, tiny, FEATURES, CLASSES)
     network = make_network(tiny(**FEATURES).network(len(classes)))
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    start_from(network, classes, path)
+    start_from(network, classes, path, FLARE)
     after = network.state_dict()
     drawn = {name for name in after if after[name].dim() > 1}
     kept = {name for name in drawn if torch.equal(after[name], before[name])}
@@ -55,7 +57,20 @@ def test_other_classes_take_over_what_is_not_of_classes(tmp_path, tiny, classes)
 def test_another_network_is_refused(tmp_path, tiny):
     _, path = written(tmp_path, tiny, PAPER, CLASSES)
     with pytest.raises(ValueError, match="is another network than the settings describe"):
-        start_from(make_network(tiny(**PAPER, capsules=5).network(3)), CLASSES, path)
+        start_from(make_network(tiny(**PAPER, capsules=5).network(3)), CLASSES, path, FLARE)
+
+
+def test_other_frames_are_refused(tmp_path, tiny):
+    _, path = written(tmp_path, tiny, PAPER, CLASSES)
+    with pytest.raises(ValueError, match="was trained on flare frames, not on centred; start with --set method=flare"):
+        start_from(make_network(tiny(**PAPER).network(3)), CLASSES, path, "centred")
+
+
+def test_whoever_uses_the_global_generator_finds_it_as_it_was(tmp_path, tiny):
+    _, path = written(tmp_path, tiny, PAPER, CLASSES)
+    before = torch.get_rng_state()
+    new_state(tiny(**PAPER, start=str(path)), CLASSES, torch.device("cpu"))
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 def test_a_run_starts_where_another_ended_and_goes_on_without_it(tmp_path, options):

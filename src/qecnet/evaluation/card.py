@@ -35,7 +35,10 @@ def card(run: Path) -> str:
         f"- **Poses**: {_supervision(settings)}.",
     ]
     if start := settings.get("start"):
-        lines.append(f"- **Started with** the weights of `{start}`, which are a run of their own.")
+        lines.append(
+            f"- **Started with** the weights of `{start}`. What these were trained on they have seen, too: validation "
+            "is clean where the two held out the same shapes, as runs on one dataset do."
+        )
     result = _read(run / "result.json")
     if result:
         lines.append(

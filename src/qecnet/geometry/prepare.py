@@ -104,11 +104,11 @@ def prepare(
                 f"{cloud.name}: cloud has {len(cloud)} points, more than the {config.points} to keep; give a generator"
             )
         cloud = _only(cloud, random_points(cloud.points, config.points, generator))
-    cloud = cloud.normalized()
+    whole, cloud = cloud, cloud.normalized()
     at = farthest_points(cloud.points, min(config.frames, len(cloud)))
-    stray = strays(cloud.points, at)
+    stray = strays(whole.points, at)  # in full precision: far ones make a dot of the rest
     if stray.any():
-        cloud = _only(cloud, ~stray).normalized()
+        cloud = _only(whole, ~stray).normalized()
         at = farthest_points(cloud.points, min(config.frames, len(cloud)))
     count = len(at)
     quaternions, found = local_frames(cloud.points, at, config.method, config.radii, _sign(cloud, config))

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from qecnet.geometry._support import centred, check_cloud, places
+from qecnet.geometry._support import Array, Centred, centred, check_cloud, places
 
 _NEIGHBOUR = 4
-_TIMES = 3.03  # its square is no whole number: on a grid there is no tie for rounding to break
-_FEWEST = 64
+_TIMES = 2.53  # its square is no whole number: on a grid there is no tie for rounding to break
+_FEWEST = 2000  # of fewer, thin legs are points that stand alone
 _MOST = 0.25
 
 
 def strays(points: Tensor, at: Tensor | None = None) -> Tensor:
-    """Which points are three times as far from their 4th neighbour as half of the points are from theirs.
+    """Which points are in groups of up to four that are far from all others.
 
-    None, where these are more than a quarter of all: a cloud of such uneven density has no strays that could be told;
-    and none among fewer than 64 points.
+    Far is two and a half times the distance that points typically have from their 4th neighbour (the median of up to 512 places
+    all over the cloud). A thin leg, few points after each other, is no group of its own.
+
+    None, where these would be more than a quarter of all: a cloud of such uneven density has no strays that could be
+    told; and none among fewer than 2,000 points, of which a thin leg gets too few.
 
     Args:
-        points: (N, 3), one cloud, finite.
-        at: (M,) indices of the points to look at first: where none of them is a stray, no other is looked at. Farthest
-            points are chosen among strays before others; the few that they leave stand near the surface.
+        points: (N, 3), one cloud, finite, positions that are not repeated (`PointCloud.clean`).
+        at: (M,) indices of the points to look at first: where they all have neighbours enough, nothing else is looked
+            at. Farthest points are chosen among strays before others; the few that they leave stand near the surface.
 
     Returns:
         (N,) bool.
@@ -32,8 +38,21 @@ def strays(points: Tensor, at: Tensor | None = None) -> Tensor:
     if len(points) < _FEWEST:
         return none
     cloud = centred(points)
-    largest = _TIMES * cloud.median_reach(_NEIGHBOUR)
-    if at is not None and (cloud.reach(cloud.of(places(points, at)), _NEIGHBOUR) <= largest).all():
+    far = _TIMES * cloud.median_reach(_NEIGHBOUR)
+    if at is not None and (cloud.reach(cloud.of(places(points, at)), _NEIGHBOUR) <= far).all():
         return none
-    alone = torch.from_numpy(cloud.reach(cloud.points, _NEIGHBOUR) > largest).to(points.device)
+    alone = torch.from_numpy(_group_sizes(cloud, far) <= _NEIGHBOUR).to(points.device)
     return none if alone.sum() > _MOST * len(points) else alone
+
+
+def _group_sizes(cloud: Centred, far: float) -> Array:
+    """(N,) how many points are in each one's group, in which each is at most `far` from another; right where few are.
+
+    Links to four neighbours are enough: whoever has more of them is in a larger group anyway.
+    """
+    distances, others = cloud.tree.query(cloud.points, k=range(2, _NEIGHBOUR + 2), distance_upper_bound=far)
+    near = distances <= far
+    links = np.nonzero(near)[0], others[near]
+    count = len(cloud.points)
+    _, group = connected_components(coo_array((np.ones(len(links[0])), links), (count, count)), directed=False)
+    return np.asarray(np.bincount(group)[group])

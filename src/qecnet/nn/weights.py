@@ -43,13 +43,17 @@ def load_network(path: Path) -> tuple[Network, list[str], dict[str, Any]]:
     return network.eval(), classes, about
 
 
-def start_from(network: Network, classes: Sequence[str], path: Path) -> None:
+def start_from(network: Network, classes: Sequence[str], path: Path, method: str) -> None:
     """Puts the weights that `save_network` wrote into a network of the same configuration, to train it further.
+
+    `method` is that of the frames, which weights of a run say, too: they mean nothing with others.
 
     What is there for each class is taken over where the classes are the same, and otherwise stays as it is in
     `network`: what shapes have in common was learned once.
     """
-    found, others, _ = load_network(path)
+    found, others, about = load_network(path)
+    if (frames := about.get("settings", {}).get("method", method)) != method:
+        raise ValueError(f"{path}: was trained on {frames} frames, not on {method}; start with --set method={frames}")
     if replace(found.config, classes=network.config.classes) != network.config:
         raise ValueError(f"{path}: is another network than the settings describe; start with their configuration")
     tensors = found.state_dict()

@@ -11,7 +11,8 @@ import typer
 from rich.console import Console
 
 from qecnet.data import FrameCache, frame_cache, named_dataset
-from qecnet.nn import count_parameters
+from qecnet.models.named import weights_file
+from qecnet.nn import count_parameters, load_network
 from qecnet.training.checkpoint import State
 from qecnet.training.display import display, draw_curves
 from qecnet.training.distributed import Processes, processes
@@ -65,6 +66,8 @@ def train(
     chosen = folder.resumed_settings(given) if resume else make_settings(given)
     if not resume:
         folder.check_unused()
+        if chosen.start:
+            load_network(weights_file(chosen.start))  # before the frames are computed, which takes a while
     frames = _frames(chosen, data, cache or _cache_folder(), workers)
     with processes() as among, ExitStack() as stack:
         console = Console(quiet=not among.is_first)

@@ -29,8 +29,8 @@ def new_state(settings: Settings, classes: Sequence[str], device: torch.device) 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         network = make_network(settings.network(len(classes)))
-    if settings.start:
-        start_from(network, classes, weights_file(settings.start))
+        if settings.start:
+            start_from(network, classes, weights_file(settings.start), settings.method)
     network = network.to(device)
     average = copy.deepcopy(network).requires_grad_(False) if settings.ema > 0 else None
     optimizer = torch.optim.AdamW(network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
