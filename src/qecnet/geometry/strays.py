@@ -19,8 +19,8 @@ _MOST = 0.25
 def strays(points: Tensor, at: Tensor | None = None) -> Tensor:
     """Which points are in groups of up to four that are far from all others.
 
-    Far is two and a half times the distance that points typically have from their 4th neighbour (the median of up to 512 places
-    all over the cloud). A thin leg, few points after each other, is no group of its own.
+    Far is two and a half times the distance that points typically have from their 4th neighbour (the median of up to
+    512 places all over the cloud). A thin leg, few points after each other, is no group of its own.
 
     None, where these would be more than a quarter of all: a cloud of such uneven density has no strays that could be
     told; and none among fewer than 2,000 points, of which a thin leg gets too few.
