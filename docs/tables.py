@@ -62,8 +62,11 @@ class Run:
         return NETWORKS.get(self.kind, self.kind)
 
     @property
-    def epochs(self) -> int:
-        return int((_read(self.folder / "result.json") or {})["epoch"])
+    def epochs(self) -> str:
+        """Those of the run that it started with first."""
+        own = str((_read(self.folder / "result.json") or {})["epoch"])
+        start = self.settings.get("start")
+        return f"{Run(ROOT / start).epochs} + {own}" if start else own
 
     def measured(self, what: str, protocol: str = "strict") -> dict[str, Any] | None:
         return _read(self.folder / "evaluation" / f"{what}-{protocol}.json")
@@ -145,7 +148,7 @@ def all_names() -> str:
                 if (found := run.measured("classification", protocol)) is not None:
                     cells = [_percent(found[which]["accuracy"]) for which in ("nr", "ar")]
                     interval, classes = _interval(found["ar"]["interval"]), _percent(found["ar"]["mean_class"])
-                    about = [run.link(run.network), f"{found['model']['parameters']:,}", str(run.epochs), protocol]
+                    about = [run.link(run.network), f"{found['model']['parameters']:,}", run.epochs, protocol]
                     rows.append([*about, str(found["rotations"]), *cells, interval, classes])
         head = ["network", "parameters", "epochs", "protocol", "turned views", "upright (NR/NR)", "turned (NR/AR)"]
         parts.append(f"### {title}\n\n" + _table([*head, "95% interval, turned", "mean class, turned"], rows))
