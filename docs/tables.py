@@ -270,7 +270,8 @@ def densities() -> str:
         of_it = {row["points"]: row for row in rows if row["run"] == run}
         named = (_percent(float(of_it[count]["right"])) for count in points)
         cells.append([f"`{run}`", *named, *(f"{float(of_it[count]['pose']):.3f}" for count in points)])
-    head = [f"{what}, {int(count):,} points" for what in ("named right, %", "error of pose") for count in points]
+    first, *others = (f"{int(count):,}" for count in points)
+    head = [name for what in ("named right, %", "error of pose") for name in (f"{what}: {first} points", *others)]
     return _table(["run", *head], cells)
 
 
