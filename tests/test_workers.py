@@ -1,6 +1,8 @@
 """Results come in order, however many processes make them, and stopping leaves nobody behind."""
 
 import os
+import subprocess
+import sys
 import time
 from contextlib import closing
 
@@ -47,3 +49,31 @@ def test_an_error_is_raised_here_and_jobs_are_taken_as_workers_get_free():
     with pytest.raises(ValueError, match="job 0 is bad"):
         list(in_order(failing, jobs, 2))
     assert len(taken) < 100
+
+
+SCRIPT = """
+import threading
+import torch
+from qecnet.workers import in_order
+
+KNOWN = []
+
+def worked(size):
+    return len(KNOWN), float((torch.ones(size, size) @ torch.ones(size, size)).sort().values.sum())
+
+if __name__ == "__main__":
+    torch.set_num_threads(2)
+    KNOWN.append(worked(500))  # torch's threads are there, and wait
+    print({known for known, _ in in_order(worked, [(500,)] * 8, 2)})
+    end = threading.Event()
+    threading.Thread(target=end.wait).start()
+    print({known for known, _ in in_order(worked, [(500,)] * 8, 2)})
+    end.set()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a worker is always a new process")
+def test_workers_are_forks_of_a_parent_that_has_no_other_thread(tmp_path):
+    (tmp_path / "script.py").write_text(SCRIPT)
+    ran = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    assert ran.stdout.split() == ["{1}", "{0}"], ran.stderr

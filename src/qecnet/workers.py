@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context, parent_process
-from threading import Thread
+from threading import Thread, active_count
 from typing import Any, TypeVar
 
 import torch
@@ -36,8 +37,7 @@ def in_order(
             for job in jobs:
                 yield function(*job)
         return
-    # A fork would inherit torch's and BLAS's threads half-way through their work.
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_start, initargs=(start, given))
+    pool = ProcessPoolExecutor(workers, get_context(_way_to_start()), initializer=_start, initargs=(start, given))
     waiting: deque[Future[T]] = deque()
     try:
         for job in jobs:
@@ -76,9 +76,19 @@ def _interrupts_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+def _way_to_start() -> str:
+    """A fork has torch at once, where a new process imports it for seconds.
+
+    It has none of its parent's threads, and what one of them had locked stays locked: it is for a parent that has no
+    other thread. Those of torch and BLAS wait meanwhile, and workers need none, as those of torch's DataLoader.
+    """
+    return "fork" if sys.platform == "linux" and active_count() == 1 else "spawn"
+
+
 def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be held
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork would do what its parent does
     Thread(target=_end_with_parent, daemon=True).start()
     if start is not None:
         start(*given)
