@@ -72,7 +72,10 @@ def alone_in(folder: Path, *, wait: bool) -> Iterator[None]:
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
+        try:
+            yield
+        finally:
+            fcntl.flock(handle, fcntl.LOCK_UN)  # for workers, too, that have the handle as well
     finally:
         os.close(handle)
 

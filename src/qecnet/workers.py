@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing import get_context, parent_process
 from threading import Thread, active_count
 from typing import Any, TypeVar
@@ -28,9 +29,23 @@ def in_order(
     """`function(*job)` for each job, in order, each on one thread; close it to stop.
 
     Jobs are taken as workers get free. `start(*given)` is called once in each process before its first job. One worker
-    is this process itself.
+    is this process itself; others begin now, before whoever shows progress starts a thread.
     """
+    results: Generator[Any] = _in_order(function, iter(jobs), workers, start, given)
+    next(results)
+    return results
+
+
+def _in_order(
+    function: Callable[..., T],
+    jobs: Iterator[tuple[Any, ...]],
+    workers: int,
+    start: Callable[..., None] | None,
+    given: tuple[Any, ...],
+) -> Generator[T | None]:
+    """`in_order`, after a first None for which the workers have begun."""
     if workers == 1:
+        yield None
         with one_thread():
             if start is not None:
                 start(*given)
@@ -40,6 +55,10 @@ def in_order(
     pool = ProcessPoolExecutor(workers, get_context(_way_to_start()), initializer=_start, initargs=(start, given))
     waiting: deque[Future[T]] = deque()
     try:
+        for job in islice(jobs, 1):
+            with _interrupts_held():
+                waiting.append(pool.submit(function, *job))
+        yield None
         for job in jobs:
             with _interrupts_held():
                 waiting.append(pool.submit(function, *job))
@@ -80,9 +99,11 @@ def _way_to_start() -> str:
     """A fork has torch at once, where a new process imports it for seconds.
 
     It has none of its parent's threads, and what one of them had locked stays locked: it is for a parent that has no
-    other thread. Those of torch and BLAS wait meanwhile, and workers need none, as those of torch's DataLoader.
+    other thread. Those of torch and BLAS wait meanwhile, and workers need none, as those of torch's DataLoader. Python
+    3.12 and newer warn of forks beside threads of any kind.
     """
-    return "fork" if sys.platform == "linux" and active_count() == 1 else "spawn"
+    good = sys.platform == "linux" and sys.version_info < (3, 12) and active_count() == 1
+    return "fork" if good else "spawn"
 
 
 def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from itertools import islice
 from time import perf_counter
 from typing import TypeVar, overload
@@ -74,6 +74,9 @@ class Model:
         `workers` processes read files and estimate frames; how many they are changes no answer.
         """
         views = in_order(packed_view, ((os.fspath(path), self.config, seed) for path in paths), workers)
+        return self._answered(views)
+
+    def _answered(self, views: Generator[PackedView | Failure]) -> Iterator[Answer | Failure]:
         try:
             for batch in _batches(views):
                 with one_thread():
