@@ -302,3 +302,15 @@ def test_values_are_looked_at_inside_checking_only(call, sentence):
     with checking(), pytest.raises(ValueError, match=sentence):
         call()
     call()
+
+
+def test_matrices_that_are_rotations_need_no_eigenvector():
+    """Also next to half turns about each axis, where one of the four components has nothing to divide by."""
+    half = torch.cat((torch.eye(4), torch.tensor([[0, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1.0]]))).double()
+    near = half + 1e-9 * torch.randn(half.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    turns = torch.cat((half, near, random_quaternion((100,), 0, dtype=torch.float64)))
+    matrices = Rotation.from_quat(turns.numpy(), scalar_first=True).as_matrix()
+    found = from_matrix(torch.from_numpy(matrices), orthonormal=True).numpy()
+    expected = Rotation.from_matrix(matrices).as_quat(scalar_first=True)
+    assert abs(abs((found * expected).sum(1)) - 1).max() < 1e-15
+    assert abs(abs(found) - abs(expected)).max() < 1e-15

@@ -6,11 +6,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.spatial.transform import Rotation
 
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
 from qecnet.geometry import Radii, default_radii, farthest_points, fit_normals, flare_frames, local_frames
-from qecnet.geometry.frames import Method, _quaternions
+from qecnet.geometry.frames import Method
 from qecnet.geometry.neighbours import pairs_within
 
 METHODS = Method.__args__
@@ -99,18 +98,6 @@ def test_frames_are_rotations_on_the_northern_hemisphere(bumpy, method, dtype):
     assert torch.allclose(frames.quaternions.norm(dim=-1), torch.ones(2000, dtype=dtype), atol=1e-6)
     assert (frames.quaternions[:, 0] >= 0).all()
     assert frames.valid.double().mean() > 0.95
-
-
-def test_quaternions_of_axes_are_scipys():
-    """Also next to half turns about each axis, where one of the four components has nothing to divide by."""
-    half = torch.cat((torch.eye(4), torch.tensor([[0, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1.0]]))).double()
-    near = half + 1e-9 * torch.randn(half.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    turns = torch.cat((half, near, random_quaternion((100,), 0, dtype=torch.float64)))
-    matrices = Rotation.from_quat(turns.numpy(), scalar_first=True).as_matrix()
-    found = _quaternions(matrices.transpose(0, 2, 1).reshape(-1, 9))
-    expected = Rotation.from_matrix(matrices).as_quat(scalar_first=True)
-    assert abs(abs((found * expected).sum(1)) - 1).max() < 1e-15
-    assert abs(abs(found) - abs(expected)).max() < 1e-15
 
 
 def test_flare_and_centred_z_point_inwards(bumpy):

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import normalize
 
 from ._check import check_last, check_quaternion, is_checking
 from .eigen import dominant_eigenvector
@@ -68,11 +69,13 @@ def to_matrix(q: Tensor) -> Tensor:
     ).view(*q.shape[:-1], 3, 3)  # fmt: skip
 
 
-def from_matrix(matrix: Tensor) -> Tensor:
+def from_matrix(matrix: Tensor, *, orthonormal: bool = False) -> Tensor:
     """The quaternion of a rotation matrix, or of the rotation nearest to it (Frobenius). (..., 3, 3) → (..., 4) WXYZ.
 
     For a rotation, the symmetric matrix below is exactly `4 q qᵀ`, so `q` is its dominant eigenvector (Davenport);
     that has no special cases and is smooth everywhere, half turns included. The sign of the result is unspecified.
+    `orthonormal=True` says that all are rotations to rounding, which saves the eigenvector: the column with the largest
+    entry of the diagonal is one.
 
     Warning: a reflection has no quaternion; what comes back for one is some rotation (an error inside `checking()`).
     """
@@ -89,7 +92,10 @@ def from_matrix(matrix: Tensor) -> Tensor:
         ),
         dim=-1,
     ).view(*matrix.shape[:-2], 4, 4)  # fmt: skip
-    return dominant_eigenvector(outer)
+    if not orthonormal:
+        return dominant_eigenvector(outer)
+    largest = outer.diagonal(dim1=-2, dim2=-1).argmax(-1)[..., None, None].expand(*matrix.shape[:-2], 1, 4)
+    return normalize(outer.gather(-2, largest).squeeze(-2), dim=-1)
 
 
 def to_rotvec(q: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from qecnet.algebra import canonicalize
+from qecnet.algebra import canonicalize, from_matrix
 from qecnet.geometry._flare import PointNormals, flare_axes
 from qecnet.geometry._planes import planes_within
 from qecnet.geometry._shot import shot_axes
@@ -153,27 +153,6 @@ def _centred_axes(
 
 def _frames(x: Array, z: Array, valid: Array, like: Tensor) -> Frames:
     """Quaternions of the right-handed frames with these axes."""
-    axes = np.where(valid[:, None], np.concatenate([x, np.cross(z, x), z], axis=1), np.eye(3).ravel())
-    quaternions = canonicalize(torch.from_numpy(_quaternions(axes)))
+    matrices = np.where(valid[:, None, None], np.stack([x, np.cross(z, x), z], axis=-1), np.eye(3))
+    quaternions = canonicalize(from_matrix(torch.from_numpy(matrices), orthonormal=True))
     return Frames(quaternions.to(like), torch.from_numpy(valid).to(like.device))
-
-
-def _quaternions(axes: Array) -> Array:
-    """(M, 4) WXYZ, of the rotations whose columns are x, y, z (M, 9).
-
-    The matrix below is `4 q qᵀ`, as in `from_matrix`. Axes that are orthonormal to rounding need no eigenvector of it:
-    the column with the largest entry of the diagonal is one.
-    """
-    a, d, g, b, e, h, c, f, i = axes.T
-    outer = np.stack(
-        (
-            1 + a + e + i, h - f, c - g, d - b,
-            h - f, 1 + a - e - i, b + d, c + g,
-            c - g, b + d, 1 - a + e - i, f + h,
-            d - b, c + g, f + h, 1 - a - e + i,
-        ),
-        axis=-1,
-    ).reshape(-1, 4, 4)  # fmt: skip
-    largest = outer.diagonal(axis1=1, axis2=2).argmax(1)
-    column = outer[np.arange(len(outer)), largest]
-    return np.asarray(column / np.sqrt(np.square(column).sum(1, keepdims=True)))
