@@ -18,7 +18,7 @@ from dataclasses import replace
 import torch
 
 from measure import milliseconds, report
-from qecnet.data import Dataset, frame_cache, open_dataset, shapes
+from qecnet.datasets import Dataset, frame_cache, open_dataset, shapes
 from qecnet.geometry import prepare
 
 MODELNET10 = 4899

@@ -23,9 +23,10 @@ import torch
 import qecnet
 from measure import milliseconds, report, row
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.data import make_shape, read_cloud, write
-from qecnet.data.shapes import CLASSES
+from qecnet.datasets import make_shape
+from qecnet.datasets.shapes import CLASSES
 from qecnet.evaluation.pose_baselines import METHODS
+from qecnet.formats import read_cloud, write
 from qecnet.models import DEFAULT
 from qecnet.models.export import OUTPUTS, ExportModule, example_inputs, export_onnx
 from qecnet.models.library import Library

@@ -19,7 +19,7 @@ import torch
 import trimesh
 
 from measure import megabytes, report, row
-from qecnet.data import read, write
+from qecnet.formats import read, write
 from qecnet.geometry import PointCloud
 
 POINTS = 2_000_000

@@ -15,7 +15,7 @@ from rich.progress import track
 from torch import Tensor
 
 from measure import RESULTS
-from qecnet.data import shapes
+from qecnet.datasets import shapes
 from qecnet.geometry import PrepareConfig, prepare
 from qecnet.nn import Capsules, Level, Pooling, QECConfig, QECNet, spread_loss
 from qecnet.nn.routing import Gradients

@@ -19,8 +19,8 @@ import torch
 from rich.progress import track
 
 from measure import RESULTS
-from qecnet.data import FrameCache, frame_cache, named_dataset
-from qecnet.data.symmetry import known_turns
+from qecnet.datasets import FrameCache, frame_cache, named_dataset
+from qecnet.datasets.symmetry import known_turns
 from qecnet.geometry import PrepareConfig
 from qecnet.nn import Capsules, load_network, upright_distance
 from qecnet.training.validate import held_out

@@ -20,8 +20,8 @@ from pathlib import Path
 import qecnet
 from measure import RESULTS
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.data import read
-from qecnet.data.dataset import derived_seed
+from qecnet.datasets.dataset import derived_seed
+from qecnet.formats import read
 
 WORDS = {
     "bathtub": r"bath|bathtub",

@@ -31,10 +31,11 @@ from rich.table import Table
 import qecnet
 from measure import RESULTS
 from qecnet.algebra import conjugate, multiply, random_quaternion, rotate
-from qecnet.data import make_shape, write
-from qecnet.data.dataset import derived_seed
-from qecnet.data.shapes import CLASSES
+from qecnet.datasets import make_shape
+from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets.shapes import CLASSES
 from qecnet.evaluation import IDENTITY, NO_SYM, symmetric_distance, symmetry_of
+from qecnet.formats import write
 from qecnet.models import DEFAULT, Answer
 
 

@@ -18,8 +18,8 @@ from rich.progress import track
 import qecnet
 from measure import RESULTS
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.data import named_dataset
-from qecnet.data.dataset import derived_seed
+from qecnet.datasets import named_dataset
+from qecnet.datasets.dataset import derived_seed
 
 THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 

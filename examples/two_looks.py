@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from qecnet.algebra import conjugate, random_quaternion, rotate, to_matrix
-from qecnet.data import make_shape
+from qecnet.datasets import make_shape
 from qecnet.geometry import PointCloud, PrepareConfig, prepare
 from qecnet.nn import Ballot, Capsules, load_network
 from qecnet.nn.principal import principal_frames

@@ -1,7 +1,7 @@
 """The shipped weights keep giving the answers that are stored beside this file, for twenty shapes and every model.
 
-`python tests/test_answers.py` writes them again. Other processors round differently, so answers are compared to 1e-4; with
-QECNET_EXACT=1 they have to be the same bit for bit, which holds on the machine that wrote them.
+`python tests/test_answers.py` writes them again. Other processors round differently, so answers are compared to 1e-4;
+with QECNET_EXACT=1 they have to be the same bit for bit, which holds on the machine that wrote them.
 """
 
 import json
@@ -14,8 +14,8 @@ import torch
 
 import qecnet
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.data import make_shape
-from qecnet.data.shapes import CLASSES
+from qecnet.datasets import make_shape
+from qecnet.datasets.shapes import CLASSES
 
 STORED = Path(__file__).with_name("stored_answers.json")
 MODELS = ("modelnet10", "modelnet10-paper", "modelnet40", "modelnet40-paper")

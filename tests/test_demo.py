@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from qecnet.data import make_shape, write
-from qecnet.data.shapes import CLASSES
+from qecnet.datasets import make_shape
+from qecnet.datasets.shapes import CLASSES
+from qecnet.formats import write
 
 DEMO = Path(__file__).parents[1] / "examples" / "demo"
 

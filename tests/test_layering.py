@@ -16,13 +16,14 @@ MAY_LOOK_AT = {
     "workers": set(),
     "geometry": {"algebra", "workers"},
     "nn": {"algebra", "files"},
-    "data": {"algebra", "files", "geometry", "workers"},
+    "formats": {"files", "geometry"},
+    "datasets": {"algebra", "files", "fingerprint", "formats", "geometry", "workers"},
+    "fingerprint": set(),
     # A run may start with weights that ship.
-    "training": {"algebra", "files", "geometry", "nn", "data", "models"},
-    # data reads the files that people bring.
-    "models": {"algebra", "files", "geometry", "nn", "data", "workers"},
+    "training": {"algebra", "files", "geometry", "nn", "datasets", "models"},
+    "models": {"algebra", "files", "geometry", "nn", "formats", "datasets", "workers"},
     # What a network reads of a shape is said once, in models.
-    "evaluation": {"algebra", "files", "geometry", "nn", "data", "workers", "models"},
+    "evaluation": {"algebra", "files", "geometry", "nn", "fingerprint", "formats", "datasets", "workers", "models"},
 }
 OPEN_TO_ALL = {"cli", "viewer"}
 """Rooms for people: they look at everything, and nothing looks at them."""
@@ -71,5 +72,5 @@ def test_the_rule_bites(tmp_path, monkeypatch):
     monkeypatch.setattr(f"{__name__}.PACKAGE", tmp_path)
     (tmp_path / "algebra").mkdir()
     source = tmp_path / "algebra" / "sneaky.py"
-    source.write_text("from ..nn import routing\nimport qecnet.data.read\ndef f():\n    from .. import training\n")
-    assert imported_rooms(source) == {"nn", "data", "training"}
+    source.write_text("from ..nn import routing\nimport qecnet.formats.read\ndef f():\n    from .. import training\n")
+    assert imported_rooms(source) == {"nn", "formats", "training"}

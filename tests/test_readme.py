@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.cli.main import app
-from qecnet.data import make_shape, write
+from qecnet.datasets import make_shape
+from qecnet.formats import write
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

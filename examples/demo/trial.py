@@ -11,11 +11,12 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import conjugate, multiply, random_quaternion, rotate
-from qecnet.data import make_shape, read
-from qecnet.data.shapes import CLASSES
-from qecnet.data.symmetry import symmetry_of
+from qecnet.datasets import make_shape
+from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets.symmetry import symmetry_of
 from qecnet.evaluation.metrics import NO_SYM
 from qecnet.evaluation.symmetry import IDENTITY, symmetric_distance
+from qecnet.formats import read
 from qecnet.geometry import Mesh, PointCloud, fit_normals, random_points
 from qecnet.models import Answer, Model
 

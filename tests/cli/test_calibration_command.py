@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import qecnet
 from qecnet.cli.main import app
-from qecnet.data import shapes
+from qecnet.datasets import shapes
 from qecnet.evaluation.card import card
 from qecnet.nn import Level, QECConfig, QECNet, save_network
 from qecnet.training.settings import json_of, make_settings

@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 import qecnet
 from qecnet.cli.main import app
-from qecnet.data import make_shape, write
+from qecnet.datasets import make_shape
+from qecnet.formats import write
 from qecnet.geometry import PointCloud
 
 QEC = Path(sys.executable).with_name("qec")

@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.data.test_bad_files import CASES
+from tests.formats.test_bad_files import CASES
 from typer.testing import CliRunner
 
 from qecnet.algebra import random_quaternion, rotate, to_matrix
 from qecnet.cli.main import app
-from qecnet.data import make_shape, read, write
-from qecnet.data.folder import SUFFIXES
+from qecnet.datasets import make_shape
+from qecnet.datasets.folder import SUFFIXES
+from qecnet.formats import read, write
 from qecnet.geometry import Mesh, PointCloud
 
 QEC = Path(sys.executable).with_name("qec")

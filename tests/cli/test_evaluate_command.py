@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.data import shapes
+from qecnet.datasets import shapes
 from qecnet.nn import Level, QECConfig, QECNet, save_network
 
 SETTINGS = {

@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from qecnet.algebra import to_matrix
 from qecnet.cli.main import app
-from qecnet.data import read, write
+from qecnet.formats import read, write
 from qecnet.geometry import Mesh, PointCloud
 
 

@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 import qecnet
 from qecnet.algebra import angular_distance, from_matrix, random_quaternion, rotate, to_matrix
 from qecnet.cli.main import app
-from qecnet.data import make_shape, read, write
+from qecnet.datasets import make_shape
+from qecnet.formats import read, write
 from qecnet.models import DEFAULT
 
 QEC = Path(sys.executable).with_name("qec")

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from qecnet.algebra import angular_distance, random_quaternion, rotate
 from qecnet.cli.index import INDEX
 from qecnet.cli.main import app
-from qecnet.data import make_shape, write
+from qecnet.datasets import make_shape
+from qecnet.formats import write
 from qecnet.models import DEFAULT
 from qecnet.models.library import read_library
 

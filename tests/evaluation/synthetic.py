@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion
-from qecnet.data.shapes import shapes
-from qecnet.data.symmetry import symmetry_of
+from qecnet.datasets.shapes import shapes
+from qecnet.datasets.symmetry import symmetry_of
 from qecnet.evaluation.metrics import classification
 from qecnet.evaluation.predict import Predictions, _packed
 from qecnet.evaluation.rotation import canonical_errors, category_errors, siamese_errors

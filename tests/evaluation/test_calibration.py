@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from qecnet.data import shapes
+from qecnet.datasets import shapes
 from qecnet.evaluation.calibration import _held_out, calibration_row, write_temperature
 from qecnet.evaluation.predict import Model
 from qecnet.files import read_tensors

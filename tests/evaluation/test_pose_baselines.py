@@ -11,7 +11,7 @@ import torch
 from scipy.spatial.transform import Rotation
 
 from qecnet.algebra import angular_distance, conjugate, from_rotvec, multiply, random_quaternion, rotate
-from qecnet.data import make_shape, open_dataset, write
+from qecnet.datasets import make_shape, open_dataset
 from qecnet.evaluation.pose_baselines import (
     METHODS,
     NoPoseError,
@@ -28,6 +28,7 @@ from qecnet.evaluation.pose_baselines import (
     scores,
 )
 from qecnet.evaluation.pose_baselines._shared import package
+from qecnet.formats import write
 from qecnet.geometry import PointCloud, prepare
 
 HALF_TURN = torch.tensor([0.0, 0, 1, 0], dtype=torch.float64)

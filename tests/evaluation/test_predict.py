@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from qecnet.algebra import rotate
-from qecnet.data import shapes
-from qecnet.data.dataset import Dataset
+from qecnet.datasets import shapes
+from qecnet.datasets.dataset import Dataset
 from qecnet.evaluation import predict as predicting
 from qecnet.evaluation import protocol as protocols
 from qecnet.evaluation.classification import measure_classification

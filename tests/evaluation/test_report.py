@@ -13,8 +13,8 @@ from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 from tests.evaluation.synthetic import make_run, pose_baselines, predictions
 
-from qecnet.data.dataset import Dataset
-from qecnet.data.shapes import shapes
+from qecnet.datasets.dataset import Dataset
+from qecnet.datasets.shapes import shapes
 from qecnet.evaluation.metrics import NO_SYM
 from qecnet.evaluation.published import CLASSIFICATION, ROBUSTNESS, ROTATION
 from qecnet.evaluation.report import build_report

@@ -8,9 +8,9 @@ import pytest
 from scipy.spatial import KDTree
 from scipy.spatial.transform import Rotation
 
-from qecnet.data import open_dataset
-from qecnet.data._modelnet_counts import OFFICIAL, TEN
-from qecnet.data.symmetry import ANY_TURN, HALF_TURN, NO_TURN, QUARTER_TURNS, SYMMETRIES
+from qecnet.datasets import open_dataset
+from qecnet.datasets._modelnet_counts import OFFICIAL, TEN
+from qecnet.datasets.symmetry import ANY_TURN, HALF_TURN, NO_TURN, QUARTER_TURNS, SYMMETRIES
 from qecnet.evaluation import (
     EXPECTED_RANDOM_RAE,
     IDENTITY,

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qecnet.algebra import to_matrix
-from qecnet.data import read_cloud
+from qecnet.formats import read_cloud
 from qecnet.geometry import Radii, flare_frames, local_frames
 
 

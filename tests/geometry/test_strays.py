@@ -7,8 +7,8 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.data import make_shape
-from qecnet.data.shapes import CLASSES
+from qecnet.datasets import make_shape
+from qecnet.datasets.shapes import CLASSES
 from qecnet.geometry import PointCloud, Prepared, farthest_points, prepare, strays
 
 

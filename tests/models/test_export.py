@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import qecnet
 from qecnet.algebra import canonicalize
 from qecnet.cli.main import app
-from qecnet.data import make_shape
+from qecnet.datasets import make_shape
 from qecnet.geometry import PrepareConfig
 from qecnet.models import Model
 from qecnet.models.export import ExportModule, example_inputs, export_onnx, largest_difference

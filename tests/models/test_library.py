@@ -8,7 +8,8 @@ import torch
 
 import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate
-from qecnet.data import make_shape, write
+from qecnet.datasets import make_shape
+from qecnet.formats import write
 from qecnet.models import Answer, library
 from qecnet.models.library import Library, empty_library, extend, key_of, read_library, stamps_of
 

@@ -11,8 +11,9 @@ import torch
 
 import qecnet
 from qecnet.algebra import angular_distance, conjugate, multiply, random_quaternion, rotate
-from qecnet.data import make_shape, write
-from qecnet.data.shapes import CLASSES
+from qecnet.datasets import make_shape
+from qecnet.datasets.shapes import CLASSES
+from qecnet.formats import write
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
 from qecnet.models import DEFAULT, Failure, Model
 from qecnet.nn import CONFIGS, BaselineConfig, QECConfig, QECNet, make_network, save_network

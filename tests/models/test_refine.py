@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion, rotate
-from qecnet.data import make_shape
+from qecnet.datasets import make_shape
 from qecnet.geometry import PointCloud
 from qecnet.models import Alignment
 from qecnet.models.refine import refined, residual

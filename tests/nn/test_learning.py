@@ -3,7 +3,7 @@
 import torch
 
 from qecnet.algebra import multiply, random_quaternion, rotate
-from qecnet.data import make_shape
+from qecnet.datasets import make_shape
 from qecnet.geometry import PrepareConfig, prepare
 from qecnet.nn import Capsules, Level, Pooling, QECConfig, QECNet, spread_loss
 

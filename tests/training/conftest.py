@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qecnet.data import frame_cache, shapes
+from qecnet.datasets import frame_cache, shapes
 from qecnet.files import read_tensors
 from qecnet.training import make_settings
 

@@ -8,7 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.data import named_dataset
+from qecnet.datasets import named_dataset
 from qecnet.files import read_tensors
 from qecnet.nn import QECNet, load_network
 from qecnet.training import command

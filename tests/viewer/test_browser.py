@@ -12,7 +12,8 @@ pytest.importorskip("selenium")
 from tests.viewer.browser import Page, chromium, resize, viewer
 
 from qecnet.algebra import angular_distance, conjugate, multiply
-from qecnet.data import make_shape, write
+from qecnet.datasets import make_shape
+from qecnet.formats import write
 
 pytestmark = pytest.mark.browser
 SHOTS = Path(__file__).parents[2] / "build" / "screenshots"

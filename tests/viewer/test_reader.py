@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from qecnet.data import make_shape, write
+from qecnet.datasets import make_shape
+from qecnet.formats import write
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.viewer import reader as module
 

@@ -8,7 +8,7 @@ import torch
 
 import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion
-from qecnet.data import make_shape
+from qecnet.datasets import make_shape
 from qecnet.geometry import PointCloud
 from qecnet.viewer.inside import hearings
 from qecnet.viewer.reply import Respondent, Tab

@@ -10,7 +10,8 @@ import pytest
 from aiohttp import WSServerHandshakeError
 from aiohttp.test_utils import TestClient, TestServer
 
-from qecnet.data import make_shape, write
+from qecnet.datasets import make_shape
+from qecnet.formats import write
 from qecnet.viewer import server
 from qecnet.viewer.reply import Tab
 from qecnet.viewer.server import PAGE, Viewer, is_loopback

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from qecnet.algebra import to_rotvec
-from qecnet.data.folder import SUFFIXES, counts
+from qecnet.datasets.folder import SUFFIXES, counts
 from qecnet.models import Failure
 
 T = TypeVar("T")

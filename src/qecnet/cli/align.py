@@ -11,8 +11,8 @@ import typer
 from qecnet.algebra import to_matrix
 from qecnet.cli._files import ModelName, angle_about_axis
 from qecnet.cli._output import LARGEST_SEED, check_writable, one_sentence
-from qecnet.data.move import move_file
-from qecnet.data.rigid import Rigid
+from qecnet.formats.move import move_file
+from qecnet.formats.rigid import Rigid
 from qecnet.models import DEFAULT, Alignment, load
 
 

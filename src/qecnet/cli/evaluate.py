@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from qecnet.cli._output import LARGEST_SEED, one_sentence
-from qecnet.data import Dataset, named_dataset
+from qecnet.datasets import Dataset, named_dataset
 from qecnet.evaluation.calibration import measure_calibration, write_temperature
 from qecnet.evaluation.classification import measure_classification
 from qecnet.evaluation.equivariance import measure_equivariance

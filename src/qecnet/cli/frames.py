@@ -13,7 +13,7 @@ from torch import Tensor
 
 from qecnet.algebra import to_matrix
 from qecnet.cli._output import LARGEST_SEED, MOST_POINTS, check_writable, one_sentence, written_aside
-from qecnet.data import read_cloud
+from qecnet.formats import read_cloud
 from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
 from qecnet.geometry.frames import Method
 

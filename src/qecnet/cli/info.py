@@ -10,7 +10,7 @@ from torch import Tensor
 
 from qecnet.cli._files import shown
 from qecnet.cli._output import one_sentence
-from qecnet.data import read
+from qecnet.formats import read
 from qecnet.geometry import Mesh
 
 

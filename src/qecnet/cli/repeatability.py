@@ -15,7 +15,7 @@ from torch import Tensor
 
 from qecnet.algebra import angular_distance
 from qecnet.cli._output import LARGEST_SEED, MOST_POINTS, check_writable, one_sentence, written_aside
-from qecnet.data import read
+from qecnet.formats import read
 from qecnet.geometry import Mesh, Radii, default_radii, local_frames
 from qecnet.geometry.frames import Method
 

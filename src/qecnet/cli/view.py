@@ -9,7 +9,7 @@ import typer
 
 from qecnet.cli._files import ModelName
 from qecnet.cli._output import one_sentence
-from qecnet.data import read
+from qecnet.formats import read
 from qecnet.models import DEFAULT, load
 
 

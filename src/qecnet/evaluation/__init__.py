@@ -1,6 +1,6 @@
 """How good a model is, measured the same way for each: protocols, metrics, baselines."""
 
-from qecnet.data.symmetry import Group, symmetry_of
+from qecnet.datasets.symmetry import Group, symmetry_of
 from qecnet.evaluation.metrics import (
     BINS,
     EXPECTED_RANDOM_RAE,

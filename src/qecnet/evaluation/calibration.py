@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qecnet.data import Dataset, stratified
+from qecnet.datasets import Dataset, stratified
 from qecnet.evaluation.classification import predict_test_views
 from qecnet.evaluation.metrics import Array
 from qecnet.evaluation.predict import Model, Predictions, predict

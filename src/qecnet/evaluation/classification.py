@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from qecnet.data import Dataset
+from qecnet.datasets import Dataset
 from qecnet.evaluation.metrics import classification
 from qecnet.evaluation.predict import Model, Predictions, predict
 from qecnet.evaluation.protocol import Protocol, Task, View

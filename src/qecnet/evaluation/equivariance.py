@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from qecnet.data import Dataset
+from qecnet.datasets import Dataset
 from qecnet.evaluation.metrics import angles, relative
 from qecnet.evaluation.predict import Model, Predictions, predict
 from qecnet.evaluation.protocol import Protocol, Task, View

@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
-from qecnet.data import Dataset, Item
-from qecnet.data._code import code_hash
+from qecnet.datasets import Dataset, Item
 from qecnet.evaluation.protocol import Task, View
 from qecnet.evaluation.unfinished import unfinished
 from qecnet.files import write_whole
+from qecnet.fingerprint import code_hash
 from qecnet.models.inputs import network_inputs
 from qecnet.nn import Network, load_network
 from qecnet.nn.baselines import Baseline
@@ -216,7 +216,7 @@ def _key(
         "classes": list(classes),
         "code": [
             *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn", "nn.baselines")),
-            code_hash("qecnet.data", "drawn.py", "transforms.py"),
+            code_hash("qecnet.datasets", "drawn.py", "transforms.py"),
             code_hash("qecnet.evaluation", "predict.py", "protocol.py", "spoiling.py"),
             code_hash("qecnet.models", "inputs.py"),
         ],

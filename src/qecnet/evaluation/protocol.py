@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import multiply, random_quaternion, rotate
-from qecnet.data.dataset import derived_seed
-from qecnet.data.drawn import drawn
+from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets.drawn import drawn
 from qecnet.evaluation.spoiling import Spoiling, fewer_patches
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare
 

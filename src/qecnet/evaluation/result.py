@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from qecnet.data import Dataset
+from qecnet.datasets import Dataset
 from qecnet.evaluation.predict import Model, Predictions
 from qecnet.nn import count_parameters
 

@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from qecnet.algebra import lq_median
-from qecnet.data import Dataset
+from qecnet.datasets import Dataset
 from qecnet.evaluation.metrics import angles, relative, rotation_groups
 from qecnet.evaluation.predict import Model, Predictions, predict
 from qecnet.evaluation.protocol import Protocol, Task, View

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from qecnet.data.transforms import jitter, occlude, seen_from
+from qecnet.datasets.transforms import jitter, occlude, seen_from
 from qecnet.geometry import PointCloud, Prepared, random_points
 
 Kind = Literal["patches", "points", "noise", "outliers", "occlusion", "viewpoint", "density"]

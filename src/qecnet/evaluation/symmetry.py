@@ -1,7 +1,7 @@
 """The error of a rotation up to the turns that leave a shape of its class looking the same.
 
-A class has one group, though its shapes differ (see `qecnet.data.symmetry`). So a symmetric error is generous to some
-shapes and strict with others, and stands beside the plain one, never instead of it.
+A class has one group, though its shapes differ (see `qecnet.datasets.symmetry`). So a symmetric error is generous to
+some shapes and strict with others, and stands beside the plain one, never instead of it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import ArrayLike
 
 from qecnet.algebra import angular_distance, conjugate, multiply
-from qecnet.data.symmetry import Group, symmetry_of
+from qecnet.datasets.symmetry import Group, symmetry_of
 from qecnet.evaluation.metrics import Array, angles, labels, relative, rotations
 
 IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
-from qecnet.data.symmetry import NO_TURN, symmetry_of
+from qecnet.datasets.symmetry import NO_TURN, symmetry_of
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,8 @@ from torch import Tensor, nn
 
 from qecnet import __version__
 from qecnet.algebra import canonicalize
-from qecnet.data import make_shape
-from qecnet.data.shapes import CLASSES
+from qecnet.datasets import make_shape
+from qecnet.datasets.shapes import CLASSES
 from qecnet.models.model import Model
 from qecnet.models.view import view_of
 from qecnet.nn import Capsules, Pooling, calibrated

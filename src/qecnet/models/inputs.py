@@ -11,8 +11,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
-from qecnet.data import read
-from qecnet.data.drawn import drawn
+from qecnet.datasets.drawn import drawn
+from qecnet.formats import read
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare
 from qecnet.nn import Capsules, Pooling
 

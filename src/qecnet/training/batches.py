@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import multiply, random_quaternion, rotate
-from qecnet.data import FrameCache
-from qecnet.data.dataset import derived_seed
+from qecnet.datasets import FrameCache
+from qecnet.datasets.dataset import derived_seed
 from qecnet.geometry import Patches, Prepared
 from qecnet.nn import Capsules, Pooling, QECConfig
 from qecnet.training.pooling import pool

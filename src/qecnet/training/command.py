@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from qecnet.data import FrameCache, frame_cache, named_dataset
+from qecnet.datasets import FrameCache, frame_cache, named_dataset
 from qecnet.models.named import weights_file
 from qecnet.nn import count_parameters, load_network
 from qecnet.training.checkpoint import State

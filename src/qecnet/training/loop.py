@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from qecnet.data import FrameCache
-from qecnet.data.symmetry import known_turns
+from qecnet.datasets import FrameCache
+from qecnet.datasets.symmetry import known_turns
 from qecnet.training.batches import TrainingBatches, checksum, prefetched
 from qecnet.training.checkpoint import State, load, save
 from qecnet.training.distributed import Processes

@@ -46,7 +46,7 @@ class Settings:
         margin: of the spread loss at the beginning and at the end, growing linearly.
         smoothing: the share of a label that cross-entropy spreads over all classes.
         aligned: the weight of the pose loss δ/π to the upright pose, in which the shapes of the train split stand, up
-            to the class's declared symmetry (`qecnet.data.symmetry`).
+            to the class's declared symmetry (`qecnet.datasets.symmetry`).
         siamese: the weight of the pose loss δ/π between two subsamplings of a shape; 0 for none.
         weight_decay: how fast weights shrink by themselves, in units of the learning rate.
         clip: the largest norm of the gradient; 0 for no limit.

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from qecnet.data.dataset import derived_seed
+from qecnet.datasets.dataset import derived_seed
 from qecnet.models.named import weights_file
 from qecnet.nn import make_network
 from qecnet.nn.weights import start_from

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import conjugate, multiply
-from qecnet.data import FrameCache, stratified
+from qecnet.datasets import FrameCache, stratified
 from qecnet.nn import Baseline, Network, fit_temperature, upright_distance
 from qecnet.training.batches import prefetched, validation_batches
 from qecnet.training.distributed import Processes

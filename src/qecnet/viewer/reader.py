@@ -13,7 +13,7 @@ from threading import Lock
 import torch
 from torch import Tensor
 
-from qecnet.data.read import shape_of
+from qecnet.formats.read import shape_of
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.viewer.wire import packed, unpacked
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from qecnet.data import make_shape
+from qecnet.datasets import make_shape
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.models import Alignment, Answer, Model
 from qecnet.models.refine import residual

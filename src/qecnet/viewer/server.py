@@ -16,7 +16,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from qecnet import __version__
-from qecnet.data.shapes import CLASSES
+from qecnet.datasets.shapes import CLASSES
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.viewer.reader import MOST_BYTES, MOST_POINTS, Reader
 from qecnet.viewer.reply import Respondent, Tab

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from qecnet.data.shapes import CLASSES
+from qecnet.datasets.shapes import CLASSES
 
 Layer = Literal["frames", "patches", "capsules", "votes"]
 
@@ -17,7 +17,7 @@ LARGEST = 2**31 - 1
 
 @dataclass(frozen=True)
 class Made:
-    """A piece of procedural furniture, see `qecnet.data.make_shape`."""
+    """A piece of procedural furniture, see `qecnet.datasets.make_shape`."""
 
     kind: str
     seed: int

@@ -7,7 +7,7 @@ import torch
 from tests.nn.clouds import random_cloud
 
 from qecnet.algebra import multiply, random_quaternion, rotate
-from qecnet.data import make_shape
+from qecnet.datasets import make_shape
 from qecnet.geometry import PrepareConfig, prepare
 from qecnet.nn import BaselineConfig, Capsules, cross_entropy, load_network, make_network, save_network
 from qecnet.nn.baselines import BASELINES

@@ -27,15 +27,15 @@ from rich.progress import track
 from torch import Tensor
 
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.data import Dataset, Item
-from qecnet.data._code import code_hash
-from qecnet.data.dataset import derived_seed
-from qecnet.data.drawn import drawn
+from qecnet.datasets import Dataset, Item
+from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets.drawn import drawn
 from qecnet.evaluation.metrics import angles, relative, rotation_groups
 from qecnet.evaluation.pose_baselines._shared import NoPoseError, package
 from qecnet.evaluation.pose_baselines.methods import METHODS
 from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles
 from qecnet.evaluation.unfinished import unfinished
+from qecnet.fingerprint import code_hash
 from qecnet.geometry import PointCloud, PrepareConfig
 from qecnet.workers import in_order
 
@@ -171,7 +171,7 @@ def _key(dataset: Dataset, split: str, methods: Sequence[str], pairs_per_class: 
     """Of everything that changes a row."""
     code = [
         *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "evaluation.pose_baselines")),
-        code_hash("qecnet.data", "drawn.py"),
+        code_hash("qecnet.datasets", "drawn.py"),
     ]
     about = [dataset.fingerprint(split), list(methods), pairs_per_class, seed, code]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()

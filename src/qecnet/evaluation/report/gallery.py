@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qecnet.algebra import multiply
-from qecnet.data import Dataset, named_dataset
+from qecnet.datasets import Dataset, named_dataset
 from qecnet.evaluation.metrics import relative, rotations
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.protocol import Protocol

@@ -1,0 +1,251 @@
+"""ModelNet in each form that it comes in, told by what is there; and what is not ModelNet, or not all of it."""
+
+import os
+import pickle
+import sys
+import zipfile
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from qecnet.datasets import open_dataset, shapes
+from qecnet.datasets._modelnet_counts import OFFICIAL, TEN
+from qecnet.geometry import PointCloud
+
+OFF = b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
+
+
+@pytest.fixture(scope="module")
+def packs() -> Path:
+    folder = Path(os.environ.get("QECNET_SHARED", Path(__file__).parents[2].parent / "shared")) / "modelnet"
+    if not folder.is_dir():
+        pytest.skip(f"no shared ModelNet at {folder}; set QECNET_SHARED to the folder that has it")
+    return folder
+
+
+def names(split, count_of=lambda n: n, classes=TEN):
+    """The official names of a split: train is numbered first."""
+    for kind in classes:
+        counts = OFFICIAL["modelnet40"][kind]
+        start = 1 if split == "train" else counts["train"] + 1
+        yield from ((kind, f"{kind}_{start + i:04d}") for i in range(count_of(counts[split])))
+
+
+def write_zip(path, count_of=lambda n: n, classes=TEN):
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("ModelNet10/README.txt", b"0 0 0\n")
+        for split in ("train", "test"):
+            for kind, name in names(split, count_of, classes):
+                archive.writestr(f"ModelNet10/{kind}/{split}/{name}.off", OFF)
+        archive.writestr(f"__MACOSX/ModelNet10/{classes[0]}/train/._x.off", b"junk")
+        archive.writestr(f"ModelNet10/{classes[0]}/.DS_Store", b"junk")
+    return path
+
+
+def write_tree(root, kinds=TEN, splits=("train", "test"), content=OFF):
+    for kind in kinds:
+        for split in splits:
+            (root / kind / split).mkdir(parents=True)
+            (root / kind / split / f"{kind}_0001.off").write_bytes(content)
+    return root
+
+
+def test_the_official_totals():
+    totals = {
+        name: [sum(c[s] for c in counts.values()) for s in ("train", "test")] for name, counts in OFFICIAL.items()
+    }
+    assert totals == {"modelnet10": [3991, 908], "modelnet40": [9843, 2468]}
+    assert shapes(2).classes == TEN
+
+
+def test_the_official_zip_is_recognised_and_whole(tmp_path):
+    dataset = open_dataset(write_zip(tmp_path / "whatever.zip"))
+    assert dataset.name == "modelnet10"
+    assert dataset.classes == TEN
+    assert dataset.notes == ()
+    assert [(dataset.classes[i.label], i.name) for i in dataset.items("test")] == list(names("test"))
+    assert len(dataset.items("train")[0].cloud(10)) == 10
+
+
+def test_unzipped_it_is_the_same_dataset_whichever_folder_is_given(tmp_path):
+    path = write_zip(tmp_path / "z.zip", lambda n: 2)
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(tmp_path / "out")
+    zipped = open_dataset(path)
+    for folder in (tmp_path / "out", tmp_path / "out" / "ModelNet10"):
+        dataset = open_dataset(folder, "modelnet10")
+        assert [i.name for i in dataset.items("train")] == [i.name for i in zipped.items("train")]
+
+
+def test_what_is_missing_is_said_and_the_rest_can_be_used(tmp_path):
+    dataset = open_dataset(write_zip(tmp_path / "z.zip", lambda n: n - (n == 889)))
+    (note,) = dataset.notes
+    assert note.endswith("has 3,990 of the 3,991 train shapes of modelnet10; missing are 1 of chair")
+
+
+def test_fewer_classes_without_a_name_are_a_folder_with_a_question(tmp_path):
+    dataset = open_dataset(write_tree(tmp_path / "some", TEN[:4]))
+    assert dataset.name == "some"
+    assert "unpacked by half" in dataset.notes[0]
+    assert open_dataset(tmp_path / "some", "my own").notes == ()
+
+
+def test_resampled_clouds_come_by_the_lists_of_either_dataset(tmp_path):
+    forty = tuple(OFFICIAL["modelnet40"])
+    for which, classes in (("modelnet10", TEN), ("modelnet40", forty)):
+        (tmp_path / f"{which}_shape_names.txt").write_text("\n".join(classes) + "\n")
+        for split in ("train", "test"):
+            listed = [name for _, name in names(split, lambda n: 1, classes)]
+            (tmp_path / f"{which}_{split}.txt").write_text("\n".join(listed) + "\n")
+    for split in ("train", "test"):
+        for kind, name in names(split, lambda n: 1, forty):
+            (tmp_path / kind).mkdir(exist_ok=True)
+            (tmp_path / kind / f"{name}.txt").write_text("0.1,0.2,0.3,0,0,1\n0.4,0.5,0.6,1,0,0\n")
+    for name, which, size in ((None, "modelnet40", 40), ("modelnet10", "modelnet10", 10)):
+        dataset = open_dataset(tmp_path, name)
+        assert (dataset.name, len(dataset.classes), len(dataset.items("test"))) == (which, size, size)
+        assert dataset.items("train")[-1].load().normals.tolist() == [[0, 0, 1], [1, 0, 0]]
+    assert {i.name for i in dataset.items("train")} == {name for _, name in names("train", lambda n: 1)}
+    (tmp_path / "bathtub" / "bathtub_0001.txt").write_text("")
+    with pytest.raises(ValueError, match=r"bathtub/bathtub_0001\.txt is empty, so unpacking was cut short"):
+        open_dataset(tmp_path)
+
+
+@pytest.fixture
+def hdf5(tmp_path):
+    """Two files for training in PointNet's way, one for testing in the way of the packs' `unpack.py`."""
+    h5py = pytest.importorskip("h5py", reason="HDF5 needs h5py; pip install 'qecnet[modelnet]'")
+    rng = np.random.default_rng(0)
+    (tmp_path / "shape_names.txt").write_text("\n".join(TEN) + "\n")
+    (tmp_path / "train_files.txt").write_text("data/far/away/ply_data_train0.h5\ndata/far/away/ply_data_train1.h5\n")
+    (tmp_path / "test_files.txt").write_text("test0.h5\n")
+    for name, real in (("ply_data_train0", None), ("ply_data_train1", None), ("test0", 7)):
+        with h5py.File(tmp_path / f"{name}.h5", "w") as file:
+            file["data"] = rng.normal(size=(10, 16, 3)).astype(np.float32)
+            file["label"] = np.arange(10, dtype=np.uint8)[:, None]
+            if real is None:
+                file["normal"] = np.tile(np.float32([0, 0, 1]), (10, 16, 1))
+            else:
+                file["name"] = np.array([f"{c}_0500" for c in TEN], dtype=h5py.string_dtype())
+                file["points"] = np.full(10, real, np.int32)
+                file["data"][:, real:] = file["data"][:, : 16 - real] if real > 8 else 0
+    return tmp_path
+
+
+def test_hdf5_in_both_ways(hdf5):
+    dataset = open_dataset(hdf5)
+    assert dataset.name == "modelnet10"
+    assert (len(dataset.items("train")), len(dataset.items("test"))) == (20, 10)
+    assert dataset.items("train")[11].name == "ply_data_train1_0001"
+    assert dataset.items("train")[11].load().normals is not None
+    assert dataset.items("test")[2].name == "chair_0500"
+    assert len(dataset.items("test")[2].load()) == 7
+    sent = pickle.loads(pickle.dumps(dataset.items("test")[2]))
+    assert torch.equal(sent.load().points, dataset.items("test")[2].load().points)
+
+
+def test_lists_are_found_in_the_only_folder_there_is(hdf5, tmp_path_factory):
+    around = tmp_path_factory.mktemp("around")
+    hdf5.rename(around / "modelnet10_hdf5")
+    (around / "__MACOSX").mkdir()
+    assert len(open_dataset(around, "modelnet10").items("train")) == 20
+
+
+def test_hdf5_that_is_damaged_is_one_sentence(hdf5):
+    (hdf5 / "ply_data_train1.h5").write_bytes((hdf5 / "ply_data_train1.h5").read_bytes()[:500])
+    with pytest.raises(ValueError, match=r"ply_data_train1\.h5: cannot be opened as HDF5"):
+        open_dataset(hdf5)
+    (hdf5 / "ply_data_train1.h5").unlink()
+    with pytest.raises(ValueError, match=r"ply_data_train1\.h5"):
+        open_dataset(hdf5)
+    (hdf5 / "shape_names.txt").write_text("cup mug")
+    with pytest.raises(ValueError, match=r"has the label 2, and shape_names\.txt has 2 classes"):
+        open_dataset(hdf5)
+
+
+def test_a_package_that_is_not_installed_is_named_with_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    monkeypatch.setitem(sys.modules, "DracoPy", None)
+    (tmp_path / "shape_names.txt").write_text("mug")
+    (tmp_path / "train_files.txt").write_text("a.h5")
+    with pytest.raises(ValueError, match=r"a\.h5: is read with h5py, which is not installed; pip install"):
+        open_dataset(tmp_path)
+    with zipfile.ZipFile(tmp_path / "pack.zip", "w") as archive:
+        archive.writestr("mug/train/a.drc", b"DRACO")
+    with pytest.raises(ValueError, match=r"member mug/train/a\.drc .* DracoPy is not installed; pip install"):
+        open_dataset(tmp_path / "pack.zip").items("train")[0].load()
+
+
+def bad_paths(tmp_path):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "text.zip").write_text("not a zip")
+    whole = write_zip(tmp_path / "whole.zip", lambda n: 1).read_bytes()
+    (tmp_path / "half.zip").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "list.zip").write_bytes(whole.replace(b"PK\x01\x02", b"lost", 1))
+    with zipfile.ZipFile(tmp_path / "h5.zip", "w") as archive:
+        archive.writestr("modelnet40_ply_hdf5_2048/ply_data_train0.h5", b"x")
+    with zipfile.ZipFile(tmp_path / "nothing.zip", "w") as archive:
+        archive.writestr("README", b"x")
+    write_tree(tmp_path / "five", TEN[:5])
+    write_tree(tmp_path / "zero", content=b"")
+    write_tree(tmp_path / "mugs", ("cup", "mug"))
+    (tmp_path / "unsplit" / "chair").mkdir(parents=True)
+    (tmp_path / "unsplit" / "chair" / "a.off").write_bytes(OFF)
+    return {
+        "not there": ("nowhere", None, "there is no such folder or zip"),
+        "empty": ("empty", None, "is an empty folder"),
+        "no zip": ("text.zip", None, "is not a whole zip"),
+        "half a zip": ("half.zip", None, "is not a whole zip"),
+        "zip with a damaged list": ("list.zip", None, "is not a whole zip"),
+        "zip of hdf5": ("h5.zip", None, "unzip it and give the folder"),
+        "zip of nothing": ("nothing.zip", None, "holds no shapes"),
+        "half unzipped": ("five", "modelnet10", "has no shapes of monitor, night_stand, sofa, table, toilet"),
+        "empty files": ("zero", None, "is empty, so unpacking was cut short"),
+        "another dataset": ("mugs", "modelnet10", "is not modelnet10: it has the classes cup, mug"),
+        "the other modelnet": ("whole.zip", "modelnet40", "is modelnet10, not modelnet40"),
+        "no official split": ("unsplit", "modelnet10", "no official split"),
+    }
+
+
+def test_a_path_that_is_wrong_is_one_sentence_that_names_it(tmp_path):
+    for case, (path, name, says) in bad_paths(tmp_path).items():
+        with pytest.raises(ValueError, match=says) as caught:
+            open_dataset(tmp_path / path, name)
+        assert str(tmp_path / path) in str(caught.value), case
+        assert "\n" not in str(caught.value), case
+
+
+@pytest.mark.parametrize("name", ["modelnet10", "modelnet40"])
+def test_the_packs_are_whole_and_their_points_in_fair_order(packs, name):
+    draco = pytest.importorskip("DracoPy", reason="the packs need DracoPy; pip install 'qecnet[modelnet]'")
+    dataset = open_dataset(packs / f"{name}.zip", name)
+    assert dataset.notes == ()
+    item = next(i for i in dataset.items("train") if i.name == "chair_0007")
+    points = item.load().points
+    assert points.norm(dim=-1).amax() == pytest.approx(1, abs=1e-3)
+    with zipfile.ZipFile(packs / f"{name}.zip") as archive:
+        member = "chair/train/chair_0007.drc"
+        plain = np.asarray(draco.decode(archive.read(member)).points, np.float32)
+    shuffled = np.random.default_rng(zlib.crc32(member.encode())).permutation(plain)
+    assert torch.equal(points, PointCloud(torch.from_numpy(shuffled)).clean().points)
+    # A leading tenth has the whole's spread, which a tenth of sorted points has not.
+    tenth = len(points) // 10
+    assert (points[:tenth].std(0) / points.std(0)).numpy() == pytest.approx(1, abs=0.15)
+
+
+def test_the_shared_meshes_are_part_of_modelnet10(packs):
+    dataset = open_dataset(packs / "meshes" / "ModelNet10", "modelnet10")
+    assert len(dataset.items("test")) == 50
+    assert [note.split(": ")[1].split(";")[0] for note in dataset.notes] == [
+        "has 0 of the 3,991 train shapes of modelnet10",
+        "has 50 of the 908 test shapes of modelnet10",
+    ]
+    assert all(len(item.cloud(100)) == 100 for item in dataset.items("test")[::10])
+
+
+def test_a_folder_of_packs_asks_which(packs):
+    with pytest.raises(ValueError, match=r"modelnet10\.zip, modelnet40\.zip.*give the path of the one"):
+        open_dataset(packs)

@@ -1,0 +1,249 @@
+"""A file that is moved: points and normals are where they should be, and everything else is as it was."""
+
+import io
+import re
+
+import lzf
+import numpy as np
+import pytest
+import torch
+
+from qecnet.algebra import random_quaternion, to_matrix
+from qecnet.datasets import make_shape
+from qecnet.formats import read, write
+from qecnet.formats.move import move_file, moved_bytes
+from qecnet.formats.rigid import Rigid
+from qecnet.geometry import PointCloud
+
+MOTION = Rigid(
+    to_matrix(random_quaternion((), generator=4, dtype=torch.float64)).numpy(),
+    np.array([3.0, -2.0, 0.5]),
+    np.array([0.2, 0.1, -0.4]),
+)
+NOTHING = Rigid(np.eye(3), np.zeros(3), np.zeros(3))
+BACK = Rigid(MOTION.rotation.T, -MOTION.translation, MOTION.about + MOTION.translation)
+POINTS = np.random.default_rng(0).normal(size=(30, 3))
+NORMALS = POINTS[::-1] / np.linalg.norm(POINTS[::-1], axis=1, keepdims=True)
+
+
+def lines(table, separator=" ") -> str:
+    return "".join(separator.join(repr(float(v)) for v in row) + "\n" for row in table)
+
+
+def pcd(kind: str) -> bytes:
+    row = np.dtype(
+        [
+            ("rgb", "<u4"),
+            ("x", "<f4"),
+            ("y", "<f4"),
+            ("pad", "<u1", 3),
+            ("z", "<f4"),
+            *((f"normal_{axis}", "<f4") for axis in "xyz"),
+        ]
+    )
+    table = np.zeros(30, row)
+    table["rgb"], table["pad"] = np.arange(30), 7
+    for place, axis in enumerate("xyz"):
+        table[axis], table[f"normal_{axis}"] = POINTS[:, place], NORMALS[:, place]
+    header = (
+        "VERSION 0.7\nFIELDS rgb x y pad z normal_x normal_y normal_z\nSIZE 4 4 4 1 4 4 4 4\n"
+        f"TYPE U F F U F F F F\nCOUNT 1 1 1 3 1 1 1 1\nWIDTH 30\nHEIGHT 1\nPOINTS 30\nDATA {kind}\n"
+    ).encode()
+    if kind == "ascii":
+        words = ([v for name in row.names for v in np.atleast_1d(line[name])] for line in table)
+        return header + "".join(" ".join(map(str, line)) + "\n" for line in words).encode()
+    if kind == "binary":
+        return header + table.tobytes() + b"behind"
+    raw = b"".join(np.ascontiguousarray(table[name]).tobytes() for name in row.names)
+    packed = lzf.compress(raw, 2 * len(raw))
+    return header + len(packed).to_bytes(4, "little") + len(raw).to_bytes(4, "little") + packed
+
+
+def ply(kind: str) -> bytes:
+    order = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": "<"}[kind]
+    names = ["x", "red", "y", "z", "nx", "ny", "nz"]
+    header = (
+        f"ply\nformat {kind} 1.0\ncomment made by hand\nelement before 2\nproperty list uchar int things\n"
+        "element vertex 30\n"
+        + "".join(f"property {'uchar' if name == 'red' else 'double'} {name}\n" for name in names)
+        + "element face 2\nproperty list uchar int vertex_indices\nproperty float quality\nend_header\n"
+    )
+    table = np.zeros(30, [(name, "u1" if name == "red" else order + "f8") for name in names])
+    for place, axis in enumerate("xyz"):
+        table[axis], table[f"n{axis}"] = POINTS[:, place], NORMALS[:, place]
+    table["red"] = np.arange(30)
+    if kind == "ascii":
+        body = "2 5 6\n0\n" + "".join(" ".join(map(str, row)) + "\n" for row in table.tolist())
+        return (header + body + "3 0 1 2 0.5\n4 3 4 5 6 0.25\n").encode()
+    u, i, f = np.dtype("u1"), np.dtype(order + "i4"), np.dtype(order + "f4")
+    before = u.type(2).tobytes() + np.array([5, 6], i).tobytes() + u.type(0).tobytes()
+    faces = b"".join(
+        u.type(len(at)).tobytes() + np.array(at, i).tobytes() + np.array([q], f).tobytes()
+        for at, q in (([0, 1, 2], 0.5), ([3, 4, 5, 6], 0.25))
+    )
+    return header.encode() + before + table.tobytes() + faces
+
+
+def stl(kind: str) -> bytes:
+    corners = POINTS.reshape(-1, 3, 3)
+    normals = NORMALS[: len(corners)]
+    if kind == "ascii":
+        return (
+            "solid of mine\n"
+            + "".join(
+                f"facet normal {lines([n])}outer loop\n"
+                + "".join(f"  VERTEX {lines([c])}" for c in three)
+                + "endloop\nendfacet\n"
+                for n, three in zip(normals, corners, strict=True)
+            )
+            + "endsolid of mine\n"
+        ).encode()
+    table = np.zeros(len(corners), [("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+    table["normal"], table["corners"], table["attribute"] = normals, corners, 9
+    return b"colours".ljust(80) + len(corners).to_bytes(4, "little") + table.tobytes()
+
+
+def saved(save, *arrays, **named) -> bytes:
+    file = io.BytesIO()
+    save(file, *arrays, **named)
+    return file.getvalue()
+
+
+FACES = "".join(f"3 {3 * n} {3 * n + 1} {3 * n + 2}\n" for n in range(10))
+OBJ = (
+    "mtllib paint.mtl\n# v 1 2 3\no thing\n"
+    + "".join(f"v {line} 0.5 0.25 1.0 # red\n" for line in lines(POINTS).splitlines())
+    + "vt 0.5 0.5\n"
+    + "".join(f"vn {line}\n" for line in lines(NORMALS).splitlines())
+    + "usemtl red\nf 1/1/1 2/1/2 3/1/3\nf -1 -2 -3\n"
+)
+BOTH = np.hstack([POINTS, NORMALS])
+FILES = {
+    "plain.off": f"OFF\n# mine\n30 10 0\n{lines(POINTS)}{FACES}".encode(),
+    "glued.off": f"OFF30 10 0\n{lines(POINTS)}{FACES}".encode(),
+    "flowing.off": ("OFF 30 10 0 " + (lines(POINTS) + FACES).replace("\n", " ")).encode(),
+    "colours.off": (
+        "COFF\n30 2 0\n"
+        + "".join(f"{line} 255 0 0 255\n" for line in lines(POINTS).splitlines())
+        + "3 0 1 2 0.1 0.2 0.3\n4 3 4 5 6\n"
+    ).encode(),
+    "normals.off": f"NOFF\n30 10 0\n{lines(BOTH)}{FACES}".encode(),
+    "mesh.obj": OBJ.encode(),
+    "windows.obj": OBJ.replace("\n", "\r\n").encode(),
+    "cloud.obj": re.sub("f .*\n", "", OBJ).encode(),
+    "bare.obj": re.sub("vn .*\n", "", OBJ).replace("/1/1", "").replace("/1/2", "").replace("/1/3", "").encode(),
+    **{f"{kind}.ply": ply(kind) for kind in ("ascii", "binary_little_endian", "binary_big_endian")},
+    **{f"{kind}.stl": stl(kind) for kind in ("ascii", "binary")},
+    **{f"{kind}.pcd": pcd(kind) for kind in ("ascii", "binary", "binary_compressed")},
+    "three.xyz": lines(POINTS).encode(),
+    "normals.xyz": ("# x y z and normals\n" + lines(BOTH)).encode(),
+    "colours.txt": lines(np.hstack([POINTS, np.full((30, 3), 200)])).encode(),
+    "counted.txt": ("30\n" + lines(POINTS)).encode(),
+    "named.csv": ("red,x,y,z,nx,ny,nz\n" + "".join(f"9,{line}\n" for line in lines(BOTH, ",").splitlines())).encode(),
+    "semicolons.csv": lines(POINTS, ";").encode(),
+    "three.npy": saved(np.save, POINTS),
+    "columns.npy": saved(np.save, np.asfortranarray(BOTH.astype(np.float32))),
+    "whole.npy": saved(np.save, np.arange(30).reshape(10, 3)),
+    "named.npz": saved(np.savez_compressed, points=POINTS, normals=NORMALS.astype(np.float32), label=np.array(3)),
+    "single.npz": saved(np.savez, BOTH),
+}
+
+
+def shape_in(name, data, tmp_path):
+    (tmp_path / name).write_bytes(data)
+    shape = read(tmp_path / name)
+    if isinstance(shape, PointCloud):
+        return shape.points.numpy(), None if shape.normals is None else shape.normals.numpy(), None
+    return shape.vertices.numpy(), None, shape.faces.numpy()
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_points_and_normals_move_and_faces_stay(name, tmp_path):
+    before, after = FILES[name], moved_bytes(FILES[name], "." + name.split(".")[1], MOTION)
+    points, normals, faces = shape_in(name, before, tmp_path)
+    moved, turned, same = shape_in(name, after, tmp_path)
+    assert np.allclose(moved, MOTION.points(points), atol=2e-6)
+    assert (normals is None) == (turned is None)
+    if normals is not None:
+        assert np.allclose(turned, MOTION.directions(normals), atol=2e-6)
+    assert (faces is None) == (same is None)
+    assert faces is None or (faces == same).all()
+
+
+def numbers_of(data: bytes) -> list[float]:
+    return [float(word) for word in re.findall(rb"[-+]?\d+\.?\d*(?:e[-+]?\d+)?", data)]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_no_motion_changes_nothing(name):
+    before, after = FILES[name], moved_bytes(FILES[name], "." + name.split(".")[1], NOTHING)
+    if name in ("whole.npy", "binary_compressed.pcd") or name.endswith(".npz"):
+        return
+    if b"\0" in before:
+        assert after == before
+    else:
+        assert numbers_of(after) == numbers_of(before)
+        bare = [re.sub(rb"[-+0-9.e]+", b"0", data) for data in (before, after)]
+        assert bare[0] == bare[1]
+
+
+@pytest.mark.parametrize("name", ["mesh.obj", "ascii.ply", "ascii.stl", "normals.off"])
+def test_normals_of_meshes_turn_too(name):
+    after = moved_bytes(FILES[name], "." + name.split(".")[1], MOTION)
+    there = np.array(numbers_of(after))
+    turned = MOTION.directions(NORMALS[0])
+    assert min(np.abs(there - value).min() for value in turned) < 1e-12
+    assert max(np.abs(there - value).min() for value in turned) < 1e-12
+
+
+@pytest.mark.parametrize("name", ["three.xyz", "three.npy", "plain.off"])
+def test_there_and_back_is_where_it_was(name, tmp_path):
+    suffix = "." + name.split(".")[1]
+    back = moved_bytes(moved_bytes(FILES[name], suffix, MOTION), suffix, BACK)
+    assert np.allclose(shape_in(name, back, tmp_path)[0], POINTS, atol=1e-12)
+
+
+def test_other_arrays_and_columns_are_kept():
+    after = np.load(io.BytesIO(moved_bytes(FILES["named.npz"], ".npz", MOTION)))
+    assert after["label"] == 3
+    assert after["points"].dtype == np.float64
+    assert after["normals"].dtype == np.float32
+    assert np.load(io.BytesIO(moved_bytes(FILES["columns.npy"], ".npy", MOTION))).dtype == np.float32
+
+
+def test_whole_numbers_in_a_binary_file_cannot_be_turned():
+    header = b"ply\nformat binary_little_endian 1.0\nelement vertex 9\n"
+    header += b"".join(f"property int {axis}\n".encode() for axis in "xyz") + b"end_header\n"
+    with pytest.raises(ValueError, match="whole numbers"):
+        moved_bytes(header + np.arange(27, dtype="<i4").tobytes(), ".ply", MOTION)
+
+
+def test_materials_and_pictures_go_along(tmp_path):
+    source, target = tmp_path / "source", tmp_path / "target"
+    (source / "pictures").mkdir(parents=True)
+    target.mkdir()
+    (source / "thing.obj").write_bytes(FILES["mesh.obj"])
+    (source / "paint.mtl").write_text("newmtl red\nmap_Kd -s 1 1 1 pictures/red.png\nbump ../outside.png\n")
+    (source / "pictures" / "red.png").write_bytes(b"red")
+    (tmp_path / "outside.png").write_bytes(b"not ours")
+    move_file(source / "thing.obj", target / "moved.obj", MOTION)
+    names = sorted(str(path.relative_to(target)) for path in target.rglob("*") if path.is_file())
+    assert names == ["moved.obj", "paint.mtl", "pictures/red.png"]
+    assert b"usemtl red" in (target / "moved.obj").read_bytes()
+
+
+def test_what_cannot_be_read_is_not_written(tmp_path):
+    (tmp_path / "bad.off").write_text("OFF\n3 1 0\n0 0 0\n")
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/bad\.off: promises"):
+        move_file(tmp_path / "bad.off", tmp_path / "out.off", MOTION)
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.off"]
+
+
+@pytest.mark.parametrize("suffix", [".off", ".ply"])
+def test_real_shapes_move(suffix, tmp_path):
+    mesh = make_shape("toilet", 1)
+    write(tmp_path / f"a{suffix}", mesh)
+    move_file(tmp_path / f"a{suffix}", tmp_path / f"b{suffix}", MOTION)
+    moved = read(tmp_path / f"b{suffix}")
+    assert np.allclose(moved.vertices.numpy(), MOTION.points(mesh.vertices.numpy()), atol=1e-9)
+    assert torch.equal(moved.faces, mesh.faces)
