@@ -7,6 +7,7 @@ from .baselines import Baseline, BaselineConfig
 from .calibration import calibrated, fit_temperature
 from .capsules import Capsules, Pooling
 from .features import Ballot, Features, Neighbourhood
+from .fused import use_fused_routing
 from .kernel import TransformKernel
 from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from .module import QECModule
@@ -46,4 +47,5 @@ __all__ = [
     "spread_loss",
     "spread_margin",
     "upright_distance",
+    "use_fused_routing",
 ]

@@ -42,9 +42,12 @@ class TransformKernel(nn.Module):
 
     def regress(self, canonical: Tensor) -> Tensor:
         """The same before it is brought to unit length, which `cast_votes` does on the way."""
-        hidden = _FUNCTIONS[self.nonlinearity](self.first(canonical.flatten(-2)))
-        raw = _linear_points_last(hidden, self.second)
+        raw = _linear_points_last(self.hidden(canonical), self.second)
         return raw.view(*canonical.shape[:-3], self.out_capsules, 4, self.in_capsules * canonical.shape[-3]).mT
+
+    def hidden(self, canonical: Tensor) -> Tensor:
+        """What the second layer reads. (..., K, Nc, 3) → (..., K, hidden)."""
+        return _FUNCTIONS[self.nonlinearity](self.first(canonical.flatten(-2)))
 
 
 def _linear_points_last(hidden: Tensor, linear: nn.Linear) -> Tensor:

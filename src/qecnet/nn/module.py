@@ -6,8 +6,9 @@ from torch import Tensor, nn
 from ..algebra import Weighting, conjugate, rotate, weighted_mean
 from ..algebra.modes import full_precision
 from .capsules import Capsules, Pooling
+from .fused import is_fused, route_fused
 from .kernel import Nonlinearity, TransformKernel
-from .routing import Gradients, Routed, check_routing, route
+from .routing import Gradients, Routed, activation_of, check_routing, route
 from .votes import cast_votes
 
 
@@ -45,7 +46,11 @@ class QECModule(nn.Module):
 
     def forward(self, capsules: Capsules, pooling: Pooling) -> Capsules:
         """Capsules at points (clouds, points), grouped into patches → capsules at patch centres (clouds, patches)."""
-        routed = self.route(capsules, pooling)
+        self._check(capsules, pooling)
+        with full_precision(capsules.poses.device):
+            if is_fused(capsules.poses, self.gradients == "all"):
+                return Capsules(pooling.centres, *self._route_fused(capsules, pooling))
+            routed = self._route(capsules, pooling)
         return Capsules(pooling.centres, routed.poses, routed.activations)
 
     def route(self, capsules: Capsules, pooling: Pooling) -> Routed:
@@ -58,9 +63,7 @@ class QECModule(nn.Module):
         """What is routed: votes (clouds, patches, M, Nc·K, 4) WXYZ, points innermost, and the activations of those who
         cast them (clouds, patches, Nc·K)."""
         patch = capsules.group(pooling)
-        positions = patch.positions - pooling.centres[..., None, :]
-        canonical = self._canonical(positions, patch)
-        transforms = self.kernel.regress(canonical)
+        transforms = self.kernel.regress(self._canonical(patch, pooling))
         poses = patch.poses.transpose(-3, -2).flatten(-3, -2)
         return cast_votes(poses, transforms), patch.activations.mT.flatten(-2)
 
@@ -77,8 +80,24 @@ class QECModule(nn.Module):
             gradients=self.gradients,
         )
 
-    def _canonical(self, positions: Tensor, patch: Capsules) -> Tensor:
+    def _route_fused(self, capsules: Capsules, pooling: Pooling) -> tuple[Tensor, Tensor]:
+        """Poses and activations as `_route` gives them."""
+        patch = capsules.group(pooling)
+        poses, agreement = route_fused(
+            self.kernel.hidden(self._canonical(patch, pooling)),
+            self.kernel.second,
+            patch.poses,
+            patch.activations,
+            self.iterations,
+            self.weighting,
+            self.exponent,
+        )
+        unmasked = (patch.activations > 0).flatten(-2).any(-1, keepdim=True)
+        return poses, activation_of(agreement, unmasked, self.scale, self.shift)
+
+    def _canonical(self, patch: Capsules, pooling: Pooling) -> Tensor:
         """Each point in the frame of each channel's mean pose, `μ(n)⁻¹ ∘ x`. → (..., K, Nc, 3)."""
+        positions = patch.positions - pooling.centres[..., None, :]
         if not self.canonicalize:
             return positions[..., None, :].expand(*patch.poses.shape[:-1], 3)
         unmasked = (patch.activations > 0).to(patch.poses.dtype)

@@ -66,7 +66,12 @@ def route(
             weights = alpha * sigma
             poses = _mean(votes, weights)
     agreement, unmasked = _agreement(poses, votes, alpha, weights, weighting)
-    return Routed(poses, torch.where(unmasked, torch.sigmoid(scale * agreement + shift), 0.0), weights)
+    return Routed(poses, activation_of(agreement, unmasked, scale, shift), weights)
+
+
+def activation_of(agreement: Tensor, unmasked: Tensor, scale: Tensor | float, shift: Tensor | float) -> Tensor:
+    """The activation of output capsules by the agreement of their votes, (..., M); 0 where there are none, (..., 1)."""
+    return torch.where(unmasked, torch.sigmoid(scale * agreement + shift), 0.0)
 
 
 def trace(

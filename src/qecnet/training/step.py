@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from qecnet.datasets.dataset import derived_seed
 from qecnet.models.named import weights_file
-from qecnet.nn import make_network
+from qecnet.nn import make_network, use_fused_routing
 from qecnet.nn.weights import start_from
 from qecnet.training.batches import Batch
 from qecnet.training.checkpoint import State
@@ -25,6 +25,8 @@ _DROPOUT = 4
 
 def new_state(settings: Settings, classes: Sequence[str], device: torch.device) -> State:
     """A network with first weights drawn from the seed, or those that the settings start with, and AdamW."""
+    if settings.fused:
+        use_fused_routing()
     # PyTorch's layers draw from the global generator; whoever uses it elsewhere finds it as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)

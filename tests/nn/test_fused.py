@@ -1,0 +1,174 @@
+"""The compiled operator: as `route` in eager mode, forward and backward, and as indifferent to what is masked."""
+
+import shutil
+import warnings
+from dataclasses import replace
+
+import pytest
+import torch
+from tests.nn.clouds import random_cloud
+
+from qecnet.nn import Capsules, Pooling, QECModule, fused, use_fused_routing
+
+WEIGHTINGS = ["sigmoid", "linear", "lq"]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def compiled(tmp_path_factory):
+    if not any(map(shutil.which, ("c++", "g++", "clang++"))):
+        pytest.skip("there is no C++ compiler")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        fused._library.cache_clear()
+        assert use_fused_routing()
+    yield
+    use_fused_routing(False)
+
+
+def make_modules(dtype, weighting="sigmoid", iterations=3, exponent=1.0, nonlinearity="none"):
+    """Two, as in the paper's network: the first of many small patches, the second of one large one."""
+    torch.manual_seed(0)
+    routing = {"weighting": weighting, "iterations": iterations, "exponent": exponent, "nonlinearity": nonlinearity}
+    modules = QECModule(1, 10, 7, **routing), QECModule(10, 6, **routing)
+    for module in modules:
+        torch.nn.init.constant_(module.scale, 1.7)
+        torch.nn.init.constant_(module.shift, -0.2)
+    return torch.nn.ModuleList(modules).to(dtype)
+
+
+def make_cloud(dtype):
+    capsules, pooling = random_cloud(3, 40, 12, 7, torch.float64)
+    return (
+        Capsules(*(x.to(dtype) for x in (capsules.positions, capsules.poses, capsules.activations))),
+        replace(pooling, centres=pooling.centres.to(dtype)),
+    )
+
+
+def run(modules, capsules, pooling):
+    first = modules[0](capsules, pooling)
+    return first, modules[1](first, Pooling.whole(first))
+
+
+def line(quaternions):
+    """What has no sign."""
+    return quaternions[..., :, None] * quaternions[..., None, :]
+
+
+def results_and_gradients(modules, capsules, pooling):
+    """Of a loss that reads all that comes out, in which everything that has a gradient has a part."""
+    capsules = replace(capsules, poses=capsules.poses.clone().requires_grad_())
+    results = [x for c in run(modules, capsules, pooling) for x in (c.activations, line(c.poses))]
+    generator = torch.Generator().manual_seed(1)
+    loss = sum((x * torch.randn(x.shape, generator=generator).to(x)).sum() for x in results)
+    gradients = torch.autograd.grad(loss, (capsules.poses, *modules.parameters()))
+    return [x.detach() for x in results], gradients
+
+
+def difference(found, expected):
+    """Relative to the largest entry of each."""
+    pairs = zip(found, expected, strict=True)
+    return max(float((f.double() - e).abs().max() / e.abs().max().clamp_min(1e-6)) for f, e in pairs)
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+@pytest.mark.parametrize("iterations", [0, 1, 3])
+@pytest.mark.parametrize("exponent", [1.0, 1.4])
+def test_results_and_gradients_are_those_of_float64(weighting, iterations, exponent):
+    setting = {"weighting": weighting, "iterations": iterations, "exponent": exponent, "nonlinearity": "gelu"}
+    exact = results_and_gradients(make_modules(torch.float64, **setting), *make_cloud(torch.float64))
+    found = results_and_gradients(make_modules(torch.float32, **setting), *make_cloud(torch.float32))
+    assert difference(found[0], exact[0]) < 5e-5
+    assert difference(found[1], exact[1]) < 2e-3
+    use_fused_routing(False)
+    eager = results_and_gradients(make_modules(torch.float32, **setting), *make_cloud(torch.float32))
+    use_fused_routing()
+    assert difference(found[0], exact[0]) < 8 * difference(eager[0], exact[0]) + 1e-6
+    assert not torch.equal(found[0][1], eager[0][1])  # or the operator was not asked
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_what_is_masked_changes_nothing_bit_for_bit(weighting):
+    modules = make_modules(torch.float32, weighting)
+    capsules, pooling = make_cloud(torch.float32)
+    other = replace(pooling, neighbours=torch.where(pooling.present, pooling.neighbours, 39))
+    masked = capsules.activations == 0
+    changed = replace(
+        capsules, poses=torch.where(masked[..., None], torch.full_like(capsules.poses, 0.5), capsules.poses)
+    )
+    expected = results_and_gradients(modules, capsules, pooling)
+    found = results_and_gradients(modules, changed, other)
+    assert masked.any()
+    assert all(torch.equal(f, e) for part in zip(found, expected, strict=True) for f, e in zip(*part, strict=True))
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_no_input_gives_the_identity_and_no_activation(weighting):
+    modules = make_modules(torch.float32, weighting)
+    capsules, pooling = make_cloud(torch.float32)
+    none = replace(capsules, activations=torch.zeros_like(capsules.activations))
+    for given in run(modules, none, pooling):
+        assert torch.equal(given.poses, torch.eye(4)[0].expand_as(given.poses))
+        assert torch.equal(given.activations, torch.zeros_like(given.activations))
+    gradients = results_and_gradients(modules, none, pooling)[1]
+    assert all(torch.equal(g, torch.zeros_like(g)) for g in gradients)
+
+
+@pytest.mark.parametrize("weighting", WEIGHTINGS)
+def test_gradients_stay_finite_where_all_votes_agree(weighting):
+    modules = make_modules(torch.float32, weighting)
+    for module in modules:
+        torch.nn.init.zeros_(module.kernel.second.weight)
+    capsules, pooling = make_cloud(torch.float32)
+    same = replace(capsules, poses=capsules.poses[:, :1].expand_as(capsules.poses))
+    results, gradients = results_and_gradients(modules, same, pooling)
+    assert all(x.isfinite().all() for x in (*results, *gradients))
+
+
+def test_neither_threads_nor_batch_size_change_a_result():
+    modules = make_modules(torch.float32)
+    capsules, pooling = make_cloud(torch.float32)
+    threads = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        expected = results_and_gradients(modules, capsules, pooling)
+        torch.set_num_threads(3)
+        found = results_and_gradients(modules, capsules, pooling)
+    finally:
+        torch.set_num_threads(threads)
+    for part in zip(found, expected, strict=True):
+        torch.testing.assert_close(*part, atol=1e-6, rtol=1e-5)
+    alone = Capsules(capsules.positions[:1], capsules.poses[:1], capsules.activations[:1])
+    one = run(modules, alone, Pooling(pooling.centres[:1], pooling.neighbours[:1], pooling.present[:1]))
+    for mine, all_of_them in zip(one, run(modules, capsules, pooling), strict=True):
+        torch.testing.assert_close(mine.activations, all_of_them.activations[:1], atol=2e-6, rtol=0)
+
+
+def test_gradients_through_all_iterations_are_left_to_eager_mode():
+    module = make_modules(torch.float32)[0]
+    capsules, pooling = make_cloud(torch.float32)
+    module.gradients = "all"
+    given = module(capsules, pooling)
+    use_fused_routing(False)
+    assert torch.equal(module(capsules, pooling).activations, given.activations)
+    use_fused_routing()
+
+
+def test_without_a_compiler_a_warning_says_so(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    fused._library.cache_clear()
+    with pytest.warns(UserWarning, match="routing is not compiled and will be slower: there is no C\\+\\+ compiler"):
+        assert not use_fused_routing()
+    monkeypatch.undo()
+    with warnings.catch_warnings(action="error"):
+        assert use_fused_routing()
+
+
+def test_a_compiler_that_fails_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("CXX", shutil.which("false"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    fused._library.cache_clear()
+    with pytest.warns(UserWarning, match="will be slower: .*false failed"):
+        assert not use_fused_routing()
+    monkeypatch.undo()
+    fused._library.cache_clear()
+    assert use_fused_routing()
