@@ -22,12 +22,12 @@ import torch
 
 import qecnet
 from measure import milliseconds, report, row
+from qecnet import DEFAULT_MODEL
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import make_shape
 from qecnet.datasets.shapes import CLASSES
 from qecnet.evaluation.pose_baselines import METHODS
 from qecnet.formats import read_cloud, write
-from qecnet.models import DEFAULT
 from qecnet.models.export import OUTPUTS, ExportModule, example_inputs, export_onnx
 from qecnet.models.library import Library
 
@@ -129,7 +129,7 @@ def main() -> None:
     parser.add_argument("--descriptors", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=3.0, help="for each time that is measured")
     options = parser.parse_args()
-    model = qecnet.load(DEFAULT)
+    model = qecnet.load(DEFAULT_MODEL)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = make_files(folder, max(options.files, len(CLASSES) + 1))

@@ -30,13 +30,14 @@ from rich.table import Table
 
 import qecnet
 from measure import RESULTS
+from qecnet import DEFAULT_MODEL
 from qecnet.algebra import conjugate, multiply, random_quaternion, rotate
 from qecnet.datasets import make_shape
 from qecnet.datasets.dataset import derived_seed
 from qecnet.datasets.shapes import CLASSES
 from qecnet.evaluation import IDENTITY, NO_SYM, symmetric_distance, symmetry_of
 from qecnet.formats import write
-from qecnet.models import DEFAULT, Answer
+from qecnet.models import Answer
 
 
 def answers_of(model: qecnet.Model, kind: str, number: int, turns: torch.Tensor, workers: int) -> list[Answer]:
@@ -89,7 +90,7 @@ def summary(name: str, found: Sequence[dict[str, Any]], poses: int) -> dict[str,
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--model", default=DEFAULT)
+    parser.add_argument("--model", default=DEFAULT_MODEL)
     parser.add_argument("--shapes", type=int, default=3, help="of each class")
     parser.add_argument("--poses", type=int, default=100)
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)

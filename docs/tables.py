@@ -17,9 +17,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from qecnet import DEFAULT_MODEL
 from qecnet.evaluation.metrics import NO_SYM
 from qecnet.evaluation.published import CLASSIFICATION, ROBUSTNESS, ROTATION, SINCE
-from qecnet.models import DEFAULT
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
@@ -95,7 +95,7 @@ def shipped(dataset: str, kind: str) -> Run | None:
 
 def headline() -> str:
     """What the model that commands take has shown."""
-    run = Run(RESULTS / DEFAULT)
+    run = Run(RESULTS / DEFAULT_MODEL)
     names, poses = run.measured("classification"), run.measured("rotation")
     assert names is not None
     assert poses is not None
@@ -162,7 +162,7 @@ def all_names() -> str:
 
 def alignments() -> str:
     """Errors of alignment, ours beside what one would take instead."""
-    run = Run(RESULTS / DEFAULT)
+    run = Run(RESULTS / DEFAULT_MODEL)
     poses = run.measured("rotation")
     baselines = _read(run.folder / "evaluation" / "pose-baselines.json")
     assert poses is not None
@@ -317,7 +317,7 @@ def speed() -> str:
 
 def limits() -> str:
     """Where what is missing is lost: learning, frames, or poses that are the wrong way round."""
-    run = Run(RESULTS / DEFAULT)
+    run = Run(RESULTS / DEFAULT_MODEL)
     names, poses, turned = run.measured("classification"), run.measured("rotation"), run.measured("equivariance")
     learned = _read(run.folder / "result.json")
     if names is None or poses is None or turned is None or learned is None:

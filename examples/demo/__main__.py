@@ -20,8 +20,8 @@ from rich.table import Table
 from trial import LIMIT, Pair, Seen, trial, words
 
 import qecnet
+from qecnet import DEFAULT_MODEL
 from qecnet.files import write_whole
-from qecnet.models import DEFAULT
 
 
 def main() -> None:
@@ -34,7 +34,7 @@ def main() -> None:
     console = Console()
     drawing, site = given.out / "demo.png", given.out / "index.html"
     try:
-        seen, pairs = trial(qecnet.load(DEFAULT), given.file, given.seed)
+        seen, pairs = trial(qecnet.load(DEFAULT_MODEL), given.file, given.seed)
         told = summary(seen, pairs)
         console.print(shapes_table(seen), pairs_table(pairs), told)
         given.out.mkdir(parents=True, exist_ok=True)

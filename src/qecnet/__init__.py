@@ -1,6 +1,10 @@
-"""Quaternion equivariant capsule networks: what is this 3D shape, and which way is it turned?
+"""Quaternion equivariant capsule networks: classify a 3D shape in any pose and estimate its orientation.
 
-`qecnet.load("modelnet10").predict("scan.ply")` says it. Nothing heavy is imported before it is asked for.
+Example:
+    >>> answer = qecnet.load("modelnet10").predict("scan.ply")
+    >>> answer.label, answer.confidence, answer.pose
+
+`import qecnet` is fast: torch is imported with the first use of a model.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -9,7 +13,10 @@ if TYPE_CHECKING:
     from qecnet.models import Model, list_models, load
 
 __version__ = "0.1.0"
-__all__ = ["Model", "__version__", "list_models", "load"]
+__all__ = ["DEFAULT_MODEL", "Model", "__version__", "list_models", "load"]
+
+DEFAULT_MODEL = "modelnet10"
+"""The model that commands use unless another one is named."""
 
 
 def __getattr__(name: str) -> Any:

@@ -113,7 +113,7 @@ def test_globs_and_folders_that_hold_nothing_fail_alone(run, library, tmp_path):
     assert result.exit_code == 1
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert [Path(row["file"]).name for row in rows] == ["empty", "*.ply", "cloud.npy"]
-    assert "holds no file" in rows[0]["error"]
+    assert "contains no file" in rows[0]["error"]
     assert "matches no file" in rows[1]["error"]
     assert rows[2]["label"] == "chair"
 
@@ -145,7 +145,7 @@ def test_another_model_has_other_classes(run, library):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(("--model", "nothing"), "nothing: is neither a model that ships"), (("--json", "--csv"), "choose one of them")],
+    [(("--model", "nothing"), "nothing: is neither a model that ships"), (("--json", "--csv"), "give one of them")],
 )
 def test_what_was_asked_wrongly_is_one_sentence(run, library, options, said):
     result = run("classify", library / "cloud.npy", *options)
@@ -172,11 +172,14 @@ def test_info_says_what_a_file_holds(run, library, tmp_path):
     said = run("info", tmp_path / "cloud.npy").stdout
     assert "cloud, 2 points" in said
     assert "size    2 × 4 × 8" in said
-    assert "1 points that are not finite" in said
-    assert "1 points that are repeated" in said
-    bad = run("info", tmp_path / "none.ply")
-    assert bad.exit_code == 1
-    assert len(bad.stderr.splitlines()) == 1
+    assert "1 point (not finite)" in said
+    assert "1 point (repeated)" in said
+    several = run("info", library / "chair.off", tmp_path / "none.ply", tmp_path / "cloud.npy")
+    assert several.exit_code == 1
+    assert "chair.off: mesh" in several.stdout
+    assert "cloud.npy: cloud" in several.stdout
+    assert len(several.stderr.splitlines()) == 1
+    assert "none.ply" in several.stderr
 
 
 def test_the_version_is_said(run):

@@ -134,7 +134,7 @@ def test_index_and_search_find_the_chair_in_every_format(library, upright):
     rows = [json.loads(line) for line in found.stdout.splitlines()]
     assert {Path(row["file"]).name for row in rows} == GOOD
     for row in rows:
-        assert row["likeness"] > 0.5
+        assert row["similarity"] > 0.5
         expected = TURN * torch.tensor([1, -1, -1, -1])
         assert abs(torch.tensor(row["rotation"], dtype=torch.float64) @ expected) > np.cos(np.radians(25) / 2)
 

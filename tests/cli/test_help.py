@@ -1,4 +1,4 @@
-"""What a stranger at a terminal finds: an example with each command, and completion."""
+"""`qec --help`, `--version` and completion: fast, complete, and plain text."""
 
 import os
 import subprocess
@@ -6,31 +6,77 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 from typer.testing import CliRunner
 
-from qecnet.cli.main import app
+from qecnet.cli.main import COMMANDS, app, load_command
 
 QEC = Path(sys.executable).with_name("qec")
 
 
-def commands(group, *before):
-    for name, command in group.commands.items():
-        if hasattr(command, "commands"):
-            yield from commands(command, *before, name)
-        else:
-            yield (*before, name)
+def all_commands():
+    for name in COMMANDS:
+        loaded = load_command(name)
+        for inner in getattr(loaded, "commands", ("",)):
+            yield (name, inner) if inner else (name,)
 
 
-@pytest.mark.parametrize("words", [*commands(get_command(app))], ids=" ".join)
-def test_each_command_has_an_example_of_itself(words):
+def help_of(*words):
     shown = CliRunner().invoke(app, [*words, "--help"], env={"COLUMNS": "200"})
     assert shown.exit_code == 0
-    assert f"Example: qec {' '.join(words)}" in " ".join(shown.output.split())
+    return " ".join(shown.output.split())
+
+
+@pytest.mark.parametrize("words", [*all_commands()], ids=" ".join)
+def test_each_help_text_has_an_example(words):
+    assert f"Example: qec {' '.join(words)}" in help_of(*words)
+
+
+def test_each_command_is_listed_with_its_summary():
+    listed = help_of()
+    assert all(f"{name} {summary}" in listed for name, summary in COMMANDS.items())
+
+
+@pytest.mark.parametrize("words", [*all_commands()], ids=" ".join)
+def test_help_shows_no_huge_limits(words):
+    assert str(2**63 - 1) not in help_of(*words)
+
+
+def test_brackets_in_help_are_text():
+    assert "qecnet[export]" in help_of("export")
+
+
+def test_a_seed_that_is_too_large_is_refused():
+    refused = CliRunner().invoke(app, ["classify", "x.ply", "--seed", str(2**63)])
+    assert refused.exit_code == 2
+    assert "is larger than" in refused.stderr
+
+
+COMPLETE = {"_QEC_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
+LIGHT = [
+    pytest.param(["--help"], {}, id="help"),
+    pytest.param(["--version"], {}, id="version"),
+    pytest.param(["classify", "--help"], {}, id="help of a command"),
+    pytest.param([], COMPLETE | {"COMP_WORDS": "qec cla"}, id="completion of a command"),
+    pytest.param([], COMPLETE | {"COMP_WORDS": "qec classify --mo", "COMP_CWORD": "2"}, id="completion of an option"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "environment"), LIGHT)
+def test_what_does_not_compute_imports_no_torch(arguments, environment):
+    script = (
+        "import sys\n"
+        "from qecnet.cli.main import app\n"
+        "try:\n    app(prog_name='qec')\n"
+        "finally:\n    print('heavy:', {'torch', 'numpy', 'rich'} & {*sys.modules}, file=sys.stderr)"
+    )
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
+    assert done.stdout
+    assert done.stderr.endswith("heavy: set()\n"), done.stderr
 
 
 def test_the_shell_completes_commands():
-    asked = {"_QEC_COMPLETE": "complete_bash", "COMP_WORDS": "qec cla", "COMP_CWORD": "1"}
+    asked = COMPLETE | {"COMP_WORDS": "qec cla"}
     done = subprocess.run([QEC], env=os.environ | asked, capture_output=True, text=True, check=False)
     assert done.stdout.split() == ["classify"], done.stderr
     in_a_shell = ["bash", "-c", f"{QEC} --show-completion; exit"]

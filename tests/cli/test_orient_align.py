@@ -11,11 +11,11 @@ import torch
 from typer.testing import CliRunner
 
 import qecnet
+from qecnet import DEFAULT_MODEL
 from qecnet.algebra import angular_distance, from_matrix, random_quaternion, rotate, to_matrix
 from qecnet.cli.main import app
 from qecnet.datasets import make_shape
 from qecnet.formats import read, write
-from qecnet.models import DEFAULT
 
 QEC = Path(sys.executable).with_name("qec")
 TURN = random_quaternion((), generator=2, dtype=torch.float64)
@@ -60,7 +60,7 @@ def test_the_real_command_turns_a_file_by_its_pose(folder):
     before, after = read(folder / "turned.ply"), read(folder / "out.ply")
     assert torch.equal(before.faces, after.faces), "the same mesh, and no sample of it"
     rotation, off = motion_between(before.vertices, after.vertices)
-    pose = qecnet.load(DEFAULT).predict(folder / "turned.ply").pose
+    pose = qecnet.load(DEFAULT_MODEL).predict(folder / "turned.ply").pose
     assert off < 1e-6
     assert angular_distance(rotation, pose * torch.tensor([1, -1, -1, -1])) < 1e-4
     assert (before.vertices.mean(0) - after.vertices.mean(0)).norm() < 1, "it stays where it was"
@@ -136,7 +136,7 @@ def test_a_matrix_for_scripts(folder):
     assert matrix.shape == (4, 4)
     assert np.allclose(matrix[3], [0, 0, 0, 1])
     assert np.allclose(matrix[:3, :3] @ matrix[:3, :3].T, np.eye(3), atol=1e-6)
-    expected = qecnet.load(DEFAULT).align(folder / "chair.ply", folder / "scan.xyz")
+    expected = qecnet.load(DEFAULT_MODEL).align(folder / "chair.ply", folder / "scan.xyz")
     assert np.allclose(matrix[:3, :3], to_matrix(expected.rotation).numpy(), atol=1e-4)
 
 

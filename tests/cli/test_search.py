@@ -1,6 +1,7 @@
 """`qec index` and `qec search` as a user runs them."""
 
 import json
+import shutil
 import subprocess
 import sys
 import time
@@ -11,13 +12,14 @@ import pytest
 import torch
 from typer.testing import CliRunner
 
+from qecnet import DEFAULT_MODEL
 from qecnet.algebra import angular_distance, random_quaternion, rotate
-from qecnet.cli.index import INDEX
+from qecnet.cli._options import INDEX
 from qecnet.cli.main import app
 from qecnet.datasets import make_shape
 from qecnet.formats import write
-from qecnet.models import DEFAULT
 from qecnet.models.library import read_library
+from qecnet.models.named import weights_file
 
 QEC = Path(sys.executable).with_name("qec")
 TURN = random_quaternion((), generator=3, dtype=torch.float64)
@@ -43,7 +45,7 @@ def test_the_real_commands_find_a_turned_shape(folder, tmp_path):
     write(tmp_path / "query.ply", replace(toilet, vertices=rotate(TURN, toilet.vertices)))
     indexed = subprocess.run([QEC, "index", folder], capture_output=True, text=True, check=False)
     assert indexed.returncode == 0, indexed.stderr
-    assert "3 shapes (3 new or changed, 0 as they were, 0 gone)" in indexed.stdout
+    assert "3 shapes (3 new or changed, 0 unchanged, 0 removed)" in indexed.stdout
     command = [QEC, "search", tmp_path / "query.ply", "--library", folder, "--json"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -58,12 +60,12 @@ def test_an_index_is_kept_up_to_date(run, folder):
     first = run("index", folder)
     assert first.exit_code == 1
     assert len(first.stderr.splitlines()) == 1
-    assert "3 shapes (3 new or changed, 0 as they were, 0 gone)" in first.stdout
+    assert "3 shapes (3 new or changed, 0 unchanged, 0 removed)" in first.stdout
     (folder / "bad.ply").unlink()
     (folder / "bed.xyz").unlink()
     again = run("index", folder)
     assert again.exit_code == 0, again.output
-    assert "2 shapes (0 new or changed, 2 as they were, 1 gone)" in again.stdout
+    assert "2 shapes (0 new or changed, 2 unchanged, 1 removed)" in again.stdout
     result = run("search", folder / "chair.xyz", "--library", folder, "-n", 1)
     assert result.exit_code == 0, result.output
     assert "chair.xyz" in result.stdout
@@ -72,7 +74,7 @@ def test_an_index_is_kept_up_to_date(run, folder):
 
 KEEPING_EVERYTHING_AT_ONCE = """
 import sys
-from qecnet.cli.index import INDEX
+from qecnet.cli._options import INDEX
 from qecnet.cli.main import app
 from qecnet.models import library
 library._SECONDS = 0
@@ -100,22 +102,45 @@ def test_what_was_killed_goes_on_where_it_was(run, folder):
     assert run("search", folder / "bed.xyz", "--library", folder).exit_code == 0
     again = run("index", folder)
     assert again.exit_code == 0, again.output
-    assert f"{many + 3} shapes ({many + 3 - kept} new or changed, {kept} as they were, 0 gone)" in again.stdout
+    assert f"{many + 3} shapes ({many + 3 - kept} new or changed, {kept} unchanged, 0 removed)" in again.stdout
 
 
 def test_an_index_of_other_weights_is_made_anew_only_when_asked(run, folder):
     assert run("index", folder).exit_code == 0
     refused = run("index", folder, "--model", "modelnet40-paper")
     assert refused.exit_code == 1
-    assert f"other weights ({DEFAULT})" in refused.stderr
+    assert f"other weights ({DEFAULT_MODEL})" in refused.stderr
     assert run("index", folder, "--model", "modelnet40-paper", "--force").exit_code == 0
     assert run("search", folder / "chair.xyz", "--library", folder).exit_code == 0
 
 
+def test_a_read_only_library_is_indexed_elsewhere(run, folder, tmp_path):
+    index = tmp_path / "chairs.safetensors"
+    assert run("index", folder, "--index", index).exit_code == 0
+    assert index.exists()
+    assert not (folder / INDEX).exists()
+    found = run("search", folder / "chair.xyz", "--library", folder, "--index", index, "-n", 1, "--json")
+    assert json.loads(found.stdout)["file"] == str(folder / "chair.xyz")
+
+
+def test_search_takes_a_model_that_has_moved(run, folder, tmp_path):
+    weights = tmp_path / "mine.safetensors"
+    shutil.copy(weights_file(DEFAULT_MODEL), weights)
+    assert run("index", folder, "--model", weights).exit_code == 0
+    moved = weights.rename(tmp_path / "moved.safetensors")
+    lost = run("search", folder / "chair.xyz", "--library", folder)
+    assert lost.exit_code == 1
+    assert "if it has moved, name it with --model" in lost.stderr
+    assert run("search", folder / "chair.xyz", "--library", folder, "--model", moved).exit_code == 0
+    other = run("search", folder / "chair.xyz", "--library", folder, "--model", "modelnet40-paper")
+    assert other.exit_code == 1
+    assert f"qec index {folder} --model modelnet40-paper --force" in other.stderr
+
+
 def test_what_is_missing_is_one_sentence(run, folder):
     for arguments, said in (
-        (("index", folder / "none"), "is no folder"),
-        (("search", folder / "chair.xyz", "--library", folder), "make it with qec index"),
+        (("index", folder / "none"), "is not a folder"),
+        (("search", folder / "chair.xyz", "--library", folder), "create it with qec index"),
     ):
         result = run(*arguments)
         assert result.exit_code == 1

@@ -47,9 +47,9 @@ def test_a_shape_finds_itself_turned(model, folder):
     query = model.predict(rotate(TURN, cloud.points) + 4)
     first, *others = found.nearest(query)
     assert first.file == "chair.npy"
-    assert first.likeness > 0.999
+    assert first.similarity > 0.999
     assert angular_distance(first.rotation, TURN) < np.radians(2)
-    assert [one.likeness for one in others] == sorted((one.likeness for one in others), reverse=True)
+    assert [one.similarity for one in others] == sorted((one.similarity for one in others), reverse=True)
     assert len(others) == 2
     assert len(found.nearest(query, 1)) == 1
 

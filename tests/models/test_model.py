@@ -10,12 +10,13 @@ import pytest
 import torch
 
 import qecnet
+from qecnet import DEFAULT_MODEL
 from qecnet.algebra import angular_distance, conjugate, multiply, random_quaternion, rotate
 from qecnet.datasets import make_shape
 from qecnet.datasets.shapes import CLASSES
 from qecnet.formats import write
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
-from qecnet.models import DEFAULT, Failure, Model
+from qecnet.models import Failure, Model
 from qecnet.nn import CONFIGS, BaselineConfig, QECConfig, QECNet, make_network, save_network
 
 ROOT = Path(__file__).parents[2]
@@ -37,7 +38,7 @@ def featured():
 
 @pytest.fixture(scope="module")
 def default():
-    return qecnet.load(DEFAULT)
+    return qecnet.load(DEFAULT_MODEL)
 
 
 @pytest.fixture(scope="module")

@@ -1,40 +1,47 @@
-"""What commands on many files share: which files are meant, and how far they have come."""
+"""What commands on many files share: which files are meant, and a progress bar."""
 
 from __future__ import annotations
 
 import glob
 import os
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-import torch
 import typer
-from rich.console import Console
-from rich.progress import Progress
 
-from qecnet.algebra import to_rotvec
-from qecnet.datasets.folder import SUFFIXES, counts
-from qecnet.models import Failure
+from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._options import INDEX
+from qecnet.cli._output import printable
 
+if TYPE_CHECKING:
+    with quiet_interrupts():
+        from qecnet.models import Failure
 T = TypeVar("T")
 _FEW = 32
+_NUMBER = rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
+_THREE_NUMBERS = re.compile(rb"^\s*%b([\s,;]+%b){2}" % (_NUMBER, _NUMBER), re.MULTILINE)
+_TEXT = (".txt", ".csv")
 
-Files = Annotated[list[str], typer.Argument(help="Files, folders (searched with their subfolders) and globs.")]
-ModelName = Annotated[str, typer.Option("--model", help="A name of qec models, or the path of weights or of a run.")]
-Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one for few files, else one for each core.")]
 
+def find_shapes(arguments: Iterable[str]) -> tuple[list[Path], list[Failure]]:
+    """Lists the files that arguments (files, folders, glob patterns) refer to, in order.
 
-def shape_files(arguments: Iterable[str]) -> tuple[list[Path], list[Failure]]:
-    """The files that are meant, in order, and the folders and globs that hold none."""
+    Returns:
+        The files; and a failure for each argument that has none and each folder that cannot be opened.
+    """
+    with quiet_interrupts():
+        from qecnet.models import Failure
     files: list[Path] = []
-    failures = []
+    failures: list[Failure] = []
     for argument in arguments:
         path = Path(argument)
         if path.is_dir():
-            found = shapes_in(path)
-            why = f"holds no file that can be read ({', '.join(SUFFIXES)})"
+            found, unreadable = find_shapes_in(path)
+            failures += unreadable
+            why = "contains no file of a supported format"
         else:
             matching = not path.exists() and glob.has_magic(argument)
             found = [Path(name) for name in sorted(glob.glob(argument, recursive=True))] if matching else [path]
@@ -45,32 +52,63 @@ def shape_files(arguments: Iterable[str]) -> tuple[list[Path], list[Failure]]:
     return files, failures
 
 
-def shapes_in(folder: Path) -> list[Path]:
-    """Every file below a folder with the extension of a format that is read, but for hidden ones and READMEs."""
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES and path.is_file())
-    return sorted(path for path in found if all(map(counts, path.relative_to(folder).parts)))
+def find_shapes_in(folder: Path) -> tuple[list[Path], list[Failure]]:
+    """Lists the shape files below a folder, sorted, and says on standard error how many other files there are.
+
+    Hidden files and READMEs are left out silently; so is the index of `qec index`.
+
+    Returns:
+        The files; and a failure for each folder that cannot be opened.
+    """
+    with quiet_interrupts():
+        from qecnet.datasets.folder import SUFFIXES, counts
+        from qecnet.models import Failure
+    found: list[Path] = []
+    skipped: list[str] = []
+    failures: list[Failure] = []
+
+    def fail(error: OSError) -> None:
+        reason = (error.strerror or str(error)).lower()
+        failures.append(
+            Failure(error.filename, f"{error.filename}: cannot be opened ({reason}); change its permissions")
+        )
+
+    for place, folders, names in os.walk(folder, onerror=fail):
+        folders[:] = filter(counts, folders)
+        for path in (Path(place, name) for name in names if counts(name) and name != INDEX):
+            suffix = path.suffix.lower()
+            if suffix in SUFFIXES and (suffix not in _TEXT or _has_points(path)):
+                found.append(path)
+            else:
+                skipped.append(suffix or "no extension")
+    if skipped:
+        files = "1 file" if len(skipped) == 1 else f"{len(skipped):,} files"
+        kinds = ", ".join(sorted({*skipped}))
+        typer.echo(printable(f"note: {folder}: {files} skipped: {kinds}"), err=True)
+    return sorted(found), failures
 
 
-def watched(results: Iterable[T], told: str, total: int, *, silent: bool = False) -> Iterator[T]:
-    """With a progress bar on standard error, where that is a terminal; what is printed meanwhile is left alone."""
-    silent = silent or total < 2 or not sys.stderr.isatty()
-    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=False, disable=silent) as bar:
-        yield from bar.track(results, total, description=told)
+def _has_points(path: Path) -> bool:
+    """Whether a text file begins with lines of three numbers or more; a file that cannot be opened may have."""
+    try:
+        with path.open("rb") as file:
+            return _THREE_NUMBERS.search(file.read(4096)) is not None
+    except OSError:
+        return True
 
 
-def shown(name: str) -> str:
-    """A file's name as a terminal may print it: nothing in it moves the cursor."""
-    return "".join(c if c.isprintable() else "?" for c in name)
+def with_progress(results: Iterable[T], task: str, total: int, *, silent: bool = False) -> Iterator[T]:
+    """Shows a progress bar on standard error while results are consumed, if that is a terminal."""
+    if silent or total < 2 or not sys.stderr.isatty():
+        yield from results
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True, redirect_stdout=False) as bar:
+        yield from bar.track(results, total, description=task)
 
 
-def processes(files: int) -> int:
-    """How many are worth starting: few files are done before another process would have begun."""
+def count_processes(files: int) -> int:
+    """How many worker processes are worth starting: a few files are done before another process has started."""
     return 1 if files <= _FEW else os.cpu_count() or 1
-
-
-def angle_about_axis(pose: list[float]) -> str:
-    """A rotation, WXYZ, for people: `90° about (0.00, 0.00, 1.00)`."""
-    turn = to_rotvec(torch.tensor(pose, dtype=torch.float64))
-    angle = float(turn.norm())
-    x, y, z = (turn / angle).tolist() if angle > 1e-9 else (0.0, 0.0, 1.0)
-    return f"{torch.rad2deg(turn.norm()):.0f}° about ({x:.2f}, {y:.2f}, {z:.2f})"

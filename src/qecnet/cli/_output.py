@@ -1,45 +1,104 @@
-"""What the commands share: one-sentence failures, and files that are written whole or not at all."""
+"""What commands print and write: errors in one sentence, tables row by row, and files that are written completely."""
 
 from __future__ import annotations
 
+import codecs
+import math
 import os
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import get_terminal_size
+from typing import TextIO
 
 import typer
+
+_ASCII = {"°": " deg", "–": "-", "×": "x", "…": "...", "→": "->"}
 
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Turns what users can mend (bad input, unwritable output) into one sentence on stderr and exit code 1."""
+    """Turns errors that users can fix (bad input, unwritable output) into one sentence on stderr and exit code 1."""
     try:
         yield
+    except BrokenPipeError:
+        raise
     except (ValueError, OSError) as error:
-        typer.echo(f"qec: {error}", err=True)
+        typer.echo(f"qec: {printable(str(error))}", err=True)
         raise typer.Exit(1) from error
 
 
-LARGEST_SEED = 2**63 - 1
-MOST_POINTS = 10_000_000
+def use_plain_characters(*streams: TextIO) -> None:
+    """Makes streams that cannot encode a character write a readable substitute, such as `deg` for `°`."""
+    codecs.register_error("qec-plain", _substitute)
+    for stream in streams:
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="qec-plain")
+
+
+def _substitute(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    return "".join(_ASCII.get(c, "?") for c in error.object[error.start : error.end]), error.end
+
+
+def discard_output() -> None:
+    """Sends the rest of standard output nowhere, so that Python does not report a closed pipe when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def printable(text: str) -> str:
+    """The text with `?` for control characters, so that a file's name cannot move the terminal's cursor."""
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def angle_about_axis(pose: Sequence[float]) -> str:
+    """A unit quaternion, WXYZ, for people to read: `90° about (0.00, 0.00, 1.00)`."""
+    w, *axis = pose if pose[0] >= 0 else [-value for value in pose]
+    sine = math.hypot(*axis)
+    x, y, z = (value / sine for value in axis) if sine > 1e-9 else (0.0, 0.0, 1.0)
+    return f"{math.degrees(2 * math.atan2(sine, w)):.0f}° about ({x:.2f}, {y:.2f}, {z:.2f})"
+
+
+def print_table(columns: dict[str, int], rows: Iterable[tuple[str, ...]], first_width: int) -> None:
+    """Prints each row as soon as it is there; a column's width is negative where it is aligned to the right.
+
+    Args:
+        columns: headings and widths of all columns but the first.
+        rows: the cells, as many as there are columns, plus the first.
+        first_width: of the first column, which is called "file". Where the terminal is too narrow for it, it gets a
+            line of its own, so that no path is broken.
+    """
+    rest = sum(abs(width) + 2 for width in columns.values())
+    apart = sys.stdout.isatty() and first_width + rest > get_terminal_size().columns
+    heading: tuple[str, ...] | None = ("file", *columns)
+    for row in rows:
+        for first, *cells in filter(None, (heading, row)):
+            line = "  ".join(
+                text.rjust(-width) if width < 0 else text.ljust(width)
+                for text, width in zip(cells, columns.values(), strict=True)
+            )
+            start = f"{printable(first)}\n" if apart else printable(first).ljust(first_width)
+            print(f"{start}  {printable(line)}".rstrip(), flush=True)
+        heading = None
 
 
 def check_writable(path: Path, force: bool, suffixes: tuple[str, ...]) -> None:
-    """Refuses, before any work is done, a file that is in the way or of a kind that cannot be written."""
+    """Refuses, before any work is done, an output that exists or is of a type that cannot be written."""
     if path.suffix.lower() not in suffixes:
-        raise ValueError(f"{path}: cannot write this kind of file; name it {' or '.join('*' + s for s in suffixes)}")
+        raise ValueError(f"{path}: cannot write this type of file; name it {' or '.join('*' + s for s in suffixes)}")
     if not path.parent.is_dir():
-        raise ValueError(f"{path}: there is no folder {path.parent}; make it first")
+        raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
     if path.is_dir():
-        raise ValueError(f"{path}: is a folder; name a file")
+        raise ValueError(f"{path}: is a folder; give the name of a file")
     if path.exists() and not force:
         raise ValueError(f"{path}: exists already; name another file, or overwrite it with --force")
 
 
 @contextmanager
 def written_aside(path: Path) -> Iterator[Path]:
-    """A temporary name beside `path`, renamed to it when the block has finished, removed when it fails."""
+    """A temporary file beside `path` that replaces it when the block succeeds and is removed when it fails."""
     handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
     os.close(handle)
     aside = Path(name)

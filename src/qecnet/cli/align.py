@@ -9,11 +9,11 @@ import numpy as np
 import typer
 
 from qecnet.algebra import to_matrix
-from qecnet.cli._files import ModelName, angle_about_axis
-from qecnet.cli._output import LARGEST_SEED, check_writable, one_sentence
+from qecnet.cli._options import DEFAULT_MODEL, ModelName, Seed
+from qecnet.cli._output import angle_about_axis, check_writable, one_sentence
 from qecnet.formats.move import move_file
 from qecnet.formats.rigid import Rigid
-from qecnet.models import DEFAULT, Alignment, load
+from qecnet.models import Alignment, load
 
 
 def align(
@@ -28,9 +28,9 @@ def align(
     transform_only: Annotated[
         bool, typer.Option("--transform-only", help="Print the motion as a 4 × 4 matrix and nothing else.")
     ] = False,
-    model: ModelName = DEFAULT,
+    model: ModelName = DEFAULT_MODEL,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the points that are drawn.")] = 0,
+    seed: Seed = 0,
 ) -> None:
     """Find the motion from one shape to another. Example: qec align scan.ply model.obj -o moved.ply"""
     with one_sentence():

@@ -1,4 +1,4 @@
-"""`qec classify`: what shapes are and which way they are turned, as a table, as JSON or as CSV."""
+"""`qec classify`: classes and orientations of shapes, as a table, as JSON or as CSV."""
 
 from __future__ import annotations
 
@@ -7,101 +7,116 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from qecnet.cli._files import Files, ModelName, Workers, angle_about_axis, processes, shape_files, shown, watched
-from qecnet.cli._output import LARGEST_SEED, one_sentence
-from qecnet.models import DEFAULT, Answer, Failure, load
+from qecnet.cli._files import count_processes, find_shapes, with_progress
+from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._options import DEFAULT_MODEL, Files, ModelName, Seed, Workers
+from qecnet.cli._output import angle_about_axis, one_sentence, print_table, printable
+
+if TYPE_CHECKING:
+    from qecnet.models import Answer, Failure
 
 UNKNOWN = "unknown"
+_SCORE_DIGITS, _POSE_DIGITS = 4, 5
+"""Decimals that do not depend on the other files of a batch."""
 
 
 def classify(
     files: Files,
-    model: ModelName = DEFAULT,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="One line for each file, below a line of names.")] = False,
+    model: ModelName = DEFAULT_MODEL,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: a header, then one line per file.")] = False,
     min_confidence: Annotated[
-        float, typer.Option(min=0, max=1, help="Whoever is less sure than this is called unknown.")
+        float,
+        typer.Option(
+            min=0, max=1, metavar="NUMBER", help='Label predictions below this confidence, 0 to 1, "unknown".'
+        ),
     ] = 0.0,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the points that are drawn.")] = 0,
+    seed: Seed = 0,
     workers: Workers = None,
 ) -> None:
-    """Say what shapes are and which way they are turned. Example: qec classify scan.ply library/ --json
+    """Classify shapes and estimate their orientation.
 
-    The pose turns the class's canonical shape into this one; symmetry says how many turns about the upright axis leave
-    such a shape looking the same. The guess is the class even where it is called unknown. Exit code 1 tells that a file
-    could not be read; the others are done all the same.
+    Example: qec classify scan.ply meshes/ --json
+
+    The orientation is the rotation from the canonical pose of the class to the shape. A file that cannot be read is
+    reported on standard error, the others are classified, and the exit code is 1.
     """
     with one_sentence():
         if as_json and as_csv:
-            raise ValueError("--json and --csv were both asked for; choose one of them")
-        paths, missing = shape_files(files)
-        answers = load(model).predict_many(paths, seed=seed, workers=workers or processes(len(paths)))
+            raise ValueError("--json and --csv exclude each other; give one of them")
+        with quiet_interrupts():
+            from qecnet.models import load
+        paths, missing = find_shapes(files)
+        loaded = load(model)
+        answers = loaded.predict_many(paths, seed=seed, workers=workers or count_processes(len(paths)))
         failed: list[Failure] = []
-        results = _told(chain(missing, answers), failed)
-        streams = as_json or as_csv
-        results = watched(results, "classifying", len(paths), silent=streams and sys.stdout.isatty())
-        rows = (_row(result, min_confidence) for result in results)
-        (_write_json if as_json else _write_csv if as_csv else _print_table)(rows)
+        results = _report_failures(chain(missing, answers), failed)
+        results = with_progress(results, "classifying", len(paths), silent=sys.stdout.isatty())
+        rows = (_make_row(result, min_confidence) for result in results)
+        if as_json:
+            _print_json(rows)
+        elif as_csv:
+            _print_csv(rows)
+        else:
+            label = max(map(len, loaded.classes))
+            columns = {
+                "class": label + (len(" (?)") + len(UNKNOWN) if min_confidence else 0),
+                "confidence": -10,
+                "second guess": max(label, 12),
+                "orientation": 32,
+                "ms": -5,
+            }
+            print_table(columns, _make_cells(rows), max(map(len, map(str, paths)), default=0))
         if failed:
             raise typer.Exit(1)
 
 
-def _told(results: Iterable[Answer | Failure], failed: list[Failure]) -> Iterator[Answer | Failure]:
-    """Says on standard error what has failed, and keeps it."""
+def _report_failures(results: Iterable[Answer | Failure], failed: list[Failure]) -> Iterator[Answer | Failure]:
+    """Prints failures on standard error and collects them."""
     for result in results:
-        if isinstance(result, Failure):
+        if result.error is not None:
             failed.append(result)
-            typer.echo(f"qec: {shown(result.error)}", err=True)
+            typer.echo(f"qec: {printable(result.error)}", err=True)
         yield result
 
 
-def _row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]:
-    if isinstance(result, Failure):
+def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]:
+    if result.error is not None:
         return {"file": result.name, "error": result.error}
     return {
         "file": result.name,
         "label": result.label if result.confidence >= min_confidence else UNKNOWN,
         "guess": result.label,
-        "confidence": result.confidence,
+        "confidence": round(result.confidence, _SCORE_DIGITS),
         "second": result.second,
-        "pose": result.pose.tolist(),
+        "pose": [round(value, _POSE_DIGITS) for value in result.pose.tolist()],
         "symmetry": result.symmetry,
         "milliseconds": round(result.milliseconds, 1),
-        "scores": result.scores,
+        "scores": {label: round(score, _SCORE_DIGITS) for label, score in result.scores.items()},
     }
 
 
-def _write_json(rows: Iterable[dict[str, Any]]) -> None:
+def _print_json(rows: Iterable[dict[str, Any]]) -> None:
     for row in rows:
         print(json.dumps(row, allow_nan=False), flush=True)
 
 
-def _write_csv(rows: Iterable[dict[str, Any]]) -> None:
+def _print_csv(rows: Iterable[dict[str, Any]]) -> None:
     names = ["file", "label", "guess", "confidence", "second", *"wxyz", "symmetry", "milliseconds", "error"]
     table = csv.DictWriter(sys.stdout, names, extrasaction="ignore", lineterminator="\n")
     table.writeheader()
     for row in rows:
-        table.writerow(row | dict(zip("wxyz", row.get("pose", ()), strict=False)) | {"file": shown(row["file"])})
+        table.writerow(row | dict(zip("wxyz", row.get("pose", ()), strict=False)) | {"file": printable(row["file"])})
         sys.stdout.flush()
 
 
-def _print_table(rows: Iterable[dict[str, Any]]) -> None:
-    table = Table()
-    for heading in ("file", "class", "confidence", "second guess", "orientation", "ms"):
-        table.add_column(heading, justify="right" if heading in ("confidence", "ms") else "left", overflow="fold")
+def _make_cells(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for row in rows:
         if "error" not in row:
-            confidence, took = f"{row['confidence']:.2f}", f"{row['milliseconds']:.0f}"
-            known = row["label"] == row["guess"]
-            label = row["label"] if known else f"{row['label']} ({row['guess']}?)"
-            cells = label, confidence, row["second"] or "–", angle_about_axis(row["pose"]), took
-            table.add_row(Text(shown(row["file"])), *cells)
-    if table.rows:
-        Console(width=None if sys.stdout.isatty() else 1000).print(table)
+            label = row["label"] if row["label"] == row["guess"] else f"{row['label']} ({row['guess']}?)"
+            numbers = angle_about_axis(row["pose"]), f"{row['milliseconds']:.0f}"
+            yield row["file"], label, f"{row['confidence']:.2f}", row["second"] or "–", *numbers

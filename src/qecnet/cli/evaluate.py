@@ -12,7 +12,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from qecnet.cli._output import LARGEST_SEED, one_sentence
+from qecnet.cli._options import Seed
+from qecnet.cli._output import one_sentence
 from qecnet.datasets import Dataset, named_dataset
 from qecnet.evaluation.calibration import measure_calibration, write_temperature
 from qecnet.evaluation.classification import measure_classification
@@ -23,7 +24,7 @@ from qecnet.evaluation.robustness import measure_robustness
 from qecnet.evaluation.rotation import measure_rotation
 from qecnet.files import alone_in, as_json, write_whole
 
-app = typer.Typer(help="Measure a trained model as the paper does, and more strictly.", no_args_is_help=True)
+app = typer.Typer(help="Measure a trained model.", no_args_is_help=True, rich_markup_mode=None)
 
 Run = Annotated[Path, typer.Argument(help="The folder of a run of qec train; results go to RUN/evaluation.")]
 Data = Annotated[Path | None, typer.Option(help="Where the dataset is: a folder or a zip.")]
@@ -32,7 +33,6 @@ Protocols = Annotated[
     Literal["both", "paper", "strict"],
     typer.Option(help="strict: frames estimated after the rotation, every pair; paper: as the authors' release."),
 ]
-Seed = Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of resamplings and rotations.")]
 PerClass = Annotated[
     int | None,
     typer.Option(min=1, help="Only so many test shapes of each class: a quick look, no result."),

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from qecnet.cli._files import ModelName
+from qecnet.cli._options import DEFAULT_MODEL, ModelName
 from qecnet.cli._output import check_writable, one_sentence, written_aside
-from qecnet.models import DEFAULT, load
+from qecnet.models import load
 
 
 def export(
     out: Annotated[Path, typer.Argument(help="The file to write, *.onnx.")],
-    model: ModelName = DEFAULT,
+    model: ModelName = DEFAULT_MODEL,
     force: Annotated[bool, typer.Option("--force", help="Overwrite a file that exists.")] = False,
 ) -> None:
     """Write a model as ONNX, from prepared points to class and pose. Example: qec export model.onnx

@@ -12,7 +12,8 @@ import typer
 from torch import Tensor
 
 from qecnet.algebra import to_matrix
-from qecnet.cli._output import LARGEST_SEED, MOST_POINTS, check_writable, one_sentence, written_aside
+from qecnet.cli._options import MAX_POINTS, Seed
+from qecnet.cli._output import check_writable, one_sentence, written_aside
 from qecnet.formats import read_cloud
 from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
 from qecnet.geometry.frames import Method
@@ -36,9 +37,9 @@ def frames(
         tuple[float, float, float] | None, typer.Option(help="Where a scan was seen from: z looks there instead.")
     ] = None,
     points: Annotated[
-        int, typer.Option(min=FEWEST, max=MOST_POINTS, help="Points drawn from a mesh, or kept of a larger cloud.")
+        int, typer.Option(min=FEWEST, max=MAX_POINTS, help="Points drawn from a mesh, or kept of a larger cloud.")
     ] = 10_000,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the points that are drawn.")] = 0,
+    seed: Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the cloud with its frames: a .png, .svg or .pdf.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
 ) -> None:

@@ -1,63 +1,78 @@
-"""`qec index`: descriptors of a folder of shapes, in one file that `qec search` asks."""
+"""`qec index`: descriptors of a folder of shapes, in one file that `qec search` reads."""
 
 from __future__ import annotations
 
 from contextlib import closing
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qecnet.cli._files import ModelName, Workers, processes, shapes_in, shown, watched
-from qecnet.cli._output import one_sentence
-from qecnet.files import alone_in
-from qecnet.models import DEFAULT, Failure, load
-from qecnet.models.library import Library, empty_library, extend, read_library, stamps_of
-from qecnet.models.model import Model
+from qecnet.cli._files import count_processes, find_shapes_in, with_progress
+from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._options import DEFAULT_MODEL, INDEX, IndexPath, ModelName, Workers
+from qecnet.cli._output import one_sentence, printable
 
-INDEX = "qec-index.safetensors"
+if TYPE_CHECKING:
+    from qecnet.models import Model
+    from qecnet.models.library import Library
 
 
 def index(
-    folder: Annotated[Path, typer.Argument(help=f"A folder of shapes with its subfolders; the index is its {INDEX}.")],
-    model: ModelName = DEFAULT,
+    folder: Annotated[Path, typer.Argument(help="Folder of shapes, searched with its subfolders.")],
+    model: ModelName = DEFAULT_MODEL,
+    index_path: IndexPath = None,
     force: Annotated[
-        bool, typer.Option("--force", help="Make an index of another model, or a damaged one, anew.")
+        bool, typer.Option("--force", help="Replace an index that is damaged or was made with another model.")
     ] = False,
     workers: Workers = None,
 ) -> None:
-    """Look at every shape of a folder, so that qec search finds them. Example: qec index library/
+    """Index a folder of shapes for qec search.
 
-    Files that have not changed since are not looked at again, and an interrupted run goes on where it was. Exit code 1
-    tells that a file could not be read; the others are there.
+    Example: qec index meshes/
+
+    Run it again when files have changed: only new and changed files are processed, and an interrupted run continues
+    where it stopped. A file that cannot be read is reported, the others are indexed, and the exit code is 1.
     """
     with one_sentence():
         if not folder.is_dir():
-            raise ValueError(f"{folder}: is no folder; give the folder of a library")
-        path, loaded, failures = folder / INDEX, load(model), 0
-        with alone_in(folder, wait=True):
-            before = _known(path, loaded, force)
-            stamps = stamps_of(folder, shapes_in(folder))
+            raise ValueError(f"{folder}: is not a folder; give the folder of a library")
+        with quiet_interrupts():
+            from qecnet.files import alone_in
+            from qecnet.models import Failure, load
+            from qecnet.models.library import extend, stamps_of
+        path, loaded = index_path or folder / INDEX, load(model)
+        if not path.parent.is_dir():
+            raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
+        with alone_in(path.parent, wait=True):
+            before = _read_index(path, loaded, force)
+            files, failures = find_shapes_in(folder)
+            stamps = stamps_of(folder, files)
             kept = before.unchanged(stamps)
             missing = len(stamps) - len(kept.files)
-            with closing(extend(kept, loaded, folder, stamps, path, workers or processes(missing))) as results:
-                for result in watched(results, "indexing", missing):
+            for failure in failures:
+                typer.echo(f"qec: {printable(failure.error)}", err=True)
+            with closing(extend(kept, loaded, folder, stamps, path, workers or count_processes(missing))) as results:
+                unread = 0
+                for result in with_progress(results, "indexing", missing):
                     if isinstance(result, Failure):
-                        failures += 1
-                        typer.echo(f"qec: {shown(result.error)}", err=True)
-        gone = len({*before.files} - {*stamps})
-        told = f"{missing - failures:,} new or changed, {len(kept.files):,} as they were, {gone:,} gone"
-        typer.echo(f"{path}: {len(stamps) - failures:,} shapes ({told})")
-        if failures:
+                        unread += 1
+                        typer.echo(f"qec: {printable(result.error)}", err=True)
+        removed = len({*before.files} - {*stamps})
+        counts = f"{missing - unread:,} new or changed, {len(kept.files):,} unchanged, {removed:,} removed"
+        typer.echo(f"{printable(str(path))}: {len(stamps) - unread:,} shapes ({counts})")
+        if failures or unread:
             raise typer.Exit(1)
 
 
-def _known(path: Path, model: Model, force: bool) -> Library:
-    """What is in the index already."""
+def _read_index(path: Path, model: Model, force: bool) -> Library:
+    """The index as it is, or an empty one."""
+    from qecnet.models.library import empty_library, read_library
+
     empty = empty_library(model)
     if force or not path.exists():
         return empty
     library = read_library(path)
     if library.key != empty.key:
-        raise ValueError(f"{path}: was made by other weights ({library.model}); make it anew with --force")
+        raise ValueError(f"{path}: was made with other weights ({library.model}); replace it with --force")
     return library

@@ -1,40 +1,68 @@
-"""`qec info`: what a file holds."""
+"""`qec info`: what shape files contain."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING
 
 import typer
-from torch import Tensor
 
-from qecnet.cli._files import shown
-from qecnet.cli._output import one_sentence
-from qecnet.formats import read
-from qecnet.geometry import Mesh
+from qecnet.cli._files import find_shapes
+from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._options import Files
+from qecnet.cli._output import one_sentence, printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from torch import Tensor
 
 
-def info(file: Annotated[Path, typer.Argument(help="A mesh or a cloud.")]) -> None:
-    """Say what a file holds, in its own units. Example: qec info chair.ply"""
+def info(files: Files) -> None:
+    """Print what shape files contain.
+
+    Example: qec info chair.ply scans/
+
+    For each file: a mesh or a cloud, how many points, the bounding box in the file's own units, and how many points
+    were dropped because they are repeated or not finite. Exit code 1 means that a file could not be read.
+    """
     with one_sentence():
-        shape = read(file)
-        if isinstance(shape, Mesh):
-            points, kind = shape.vertices, f"mesh, {len(shape.vertices):,} vertices, {len(shape.faces):,} triangles"
-            dropped = [(shape.non_finite, "not finite")]
-        else:
-            normals = "" if shape.normals is None else ", with normals"
-            points, kind = shape.points, f"cloud, {len(shape):,} points{normals}"
-            dropped = [(shape.non_finite, "not finite"), (shape.duplicates, "repeated")]
-        low, high = points.amin(0), points.amax(0)
-        lines = [
-            f"{shown(str(file))}: {kind}",
-            f"size    {_numbers(high - low, ' × ')}",
-            f"lowest  {_numbers(low, ' ')}",
-            f"highest {_numbers(high, ' ')}",
-            *(f"dropped {count:,} points that are {why}" for count, why in dropped if count),
-        ]
-        typer.echo("\n".join(lines))
+        paths, failures = find_shapes(files)
+        errors = [failure.error for failure in failures]
+        for path in paths:
+            try:
+                lines = _describe(path)
+            except (ValueError, OSError) as error:
+                errors.append(str(error))
+            else:
+                typer.echo("\n".join(map(printable, lines)))
+        for sentence in errors:
+            typer.echo(f"qec: {printable(sentence)}", err=True)
+        if errors:
+            raise typer.Exit(1)
 
 
-def _numbers(values: Tensor, separator: str) -> str:
+def _describe(path: Path) -> list[str]:
+    """The lines that `qec info` prints for one file."""
+    with quiet_interrupts():
+        from qecnet.formats import read
+        from qecnet.geometry import Mesh
+    shape = read(path)
+    if isinstance(shape, Mesh):
+        points, kind = shape.vertices, f"mesh, {len(shape.vertices):,} vertices, {len(shape.faces):,} triangles"
+        dropped = [(shape.non_finite, "not finite")]
+    else:
+        normals = "" if shape.normals is None else ", with normals"
+        points, kind = shape.points, f"cloud, {len(shape):,} points{normals}"
+        dropped = [(shape.non_finite, "not finite"), (shape.duplicates, "repeated")]
+    low, high = points.amin(0), points.amax(0)
+    return [
+        f"{path}: {kind}",
+        f"  size    {_join(high - low, ' × ')}",
+        f"  minimum {_join(low, ' ')}",
+        f"  maximum {_join(high, ' ')}",
+        *(f"  dropped {count:,} {'point' if count == 1 else 'points'} ({why})" for count, why in dropped if count),
+    ]
+
+
+def _join(values: Tensor, separator: str) -> str:
     return separator.join(f"{value:.6g}" for value in values.tolist())

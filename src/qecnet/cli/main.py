@@ -1,53 +1,86 @@
-"""The command `qec` and its subcommands."""
+"""The command `qec`. The module of a subcommand is imported only when that subcommand is used."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import importlib
+import sys
+from typing import Annotated, Any
 
-import typer
+from qecnet.cli._interrupts import quiet_interrupts
 
-from qecnet import __version__
-from qecnet.cli import evaluate
-from qecnet.cli.align import align
-from qecnet.cli.card import card
-from qecnet.cli.classify import classify
-from qecnet.cli.export import export
-from qecnet.cli.frames import frames
-from qecnet.cli.index import index
-from qecnet.cli.info import info
-from qecnet.cli.models import models
-from qecnet.cli.orient import orient
-from qecnet.cli.repeatability import repeatability
-from qecnet.cli.report import report
-from qecnet.cli.search import search
-from qecnet.cli.train import train
-from qecnet.cli.view import view
+with quiet_interrupts():
+    import typer
+    from typer.core import TyperCommand, TyperGroup
+
+    from qecnet import __version__
+    from qecnet.cli._output import discard_output, use_plain_characters
+
+COMMANDS = {
+    "classify": "Classify shapes and estimate their orientation.",
+    "orient": "Rotate shapes upright and write them to new files.",
+    "align": "Align one shape with another.",
+    "index": "Index a folder of shapes for qec search.",
+    "search": "Find similar shapes in an indexed folder.",
+    "view": "Rotate a shape in the browser and watch the prediction.",
+    "info": "Print what shape files contain.",
+    "models": "List the trained models in the package.",
+    "export": "Export a model to ONNX.",
+    "train": "Train a network.",
+    "evaluate": "Measure a trained model.",
+    "report": "Write the results of a run as one HTML page.",
+    "card": "Write the model card of a run.",
+    "frames": "Estimate the local reference frames of a shape.",
+    "repeatability": "Measure the repeatability of local reference frames.",
+}
+"""Each command, which is a function of the same name in the module of the same name, and its summary."""
+
+
+def load_command(name: str) -> Any:
+    """Import a command's module and return its parsed command (or group of commands)."""
+    with quiet_interrupts():
+        module = importlib.import_module(f"qecnet.cli.{name}")
+    if hasattr(module, "app"):
+        return typer.main.get_command(module.app)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(getattr(module, name))
+    return typer.main.get_command(single)
+
+
+class LazyGroup(TyperGroup):
+    """Lists commands by their summaries, and imports the one that is used."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name, summary in COMMANDS.items():
+            self.add_command(TyperCommand(name, help=summary, rich_markup_mode=None))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, summary, rest = super().resolve_command(ctx, args)
+        return name, None if summary is None or name is None else load_command(name), rest
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        use_plain_characters(sys.stdout, sys.stderr)
+        try:
+            try:
+                return super().main(*args, **options)
+            finally:
+                sys.stdout.flush()
+        except BrokenPipeError:  # the reader, such as `head`, has what it wanted
+            discard_output()
+            sys.exit(1)
+
 
 app = typer.Typer(
-    help="What is this 3D shape, and which way is it turned?",
+    cls=LazyGroup,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # [v2] in a help text or an error message is text
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(evaluate.app, name="evaluate")
-app.command()(align)
-app.command()(card)
-app.command()(classify)
-app.command()(export)
-app.command()(frames)
-app.command()(index)
-app.command()(info)
-app.command()(models)
-app.command()(orient)
-app.command()(repeatability)
-app.command()(report)
-app.command()(search)
-app.command()(train)
-app.command()(view)
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _print_version(wanted: bool) -> None:
+    if wanted:
         typer.echo(f"qecnet {__version__}")
         raise typer.Exit
 
@@ -55,7 +88,10 @@ def _version(asked: bool) -> None:
 @app.callback()
 def main(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which it is.")
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """What is this 3D shape, and which way is it turned?"""
+    """Classify 3D shapes in any pose and estimate their orientation.
+
+    Example: qec classify scan.ply
+    """

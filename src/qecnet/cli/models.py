@@ -1,23 +1,28 @@
-"""`qec models`: the trained networks that ship."""
+"""`qec models`: the trained models in the package."""
 
 from __future__ import annotations
 
-from rich.console import Console
-from rich.table import Table
+from textwrap import fill
 
-from qecnet.models import DEFAULT, list_models, load
-from qecnet.nn import count_parameters
+from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._options import DEFAULT_MODEL
+from qecnet.cli._output import printable
 
 
 def models() -> None:
-    """Name the trained models inside the package; qec classify --model NAME takes one. Example: qec models"""
-    table = Table()
-    for heading in ("name", "network", "parameters"):
-        table.add_column(heading, justify="right" if heading == "parameters" else "left", no_wrap=True)
-    table.add_column("classes")
+    """List the trained models in the package.
+
+    Example: qec models
+
+    Any of these names can be given as --model. For each: the kind of network, its number of parameters, and the
+    classes that it knows.
+    """
+    with quiet_interrupts():
+        from qecnet.models import list_models, load
+        from qecnet.nn import count_parameters
     for name in list_models():
         model = load(name)
-        network = "the paper's" if model.network.config.features is None else "with features"
-        told = name + (" (default)" if name == DEFAULT else "")
-        table.add_row(told, network, f"{count_parameters(model.network):,}", ", ".join(model.classes))
-    Console().print(table)
+        network = "the paper's network" if model.network.config.features is None else "capsules with features"
+        default = " (default)" if name == DEFAULT_MODEL else ""
+        print(f"{name}{default}: {network}, {count_parameters(model.network):,} parameters")
+        print(fill(printable(", ".join(model.classes)), 100, initial_indent="  ", subsequent_indent="  "))

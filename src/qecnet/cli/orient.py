@@ -10,19 +10,20 @@ import numpy as np
 import typer
 
 from qecnet.algebra import conjugate, to_matrix
-from qecnet.cli._files import Files, ModelName, Workers, angle_about_axis, processes, shape_files, shown, watched
-from qecnet.cli._output import LARGEST_SEED, check_writable, one_sentence
+from qecnet.cli._files import count_processes, find_shapes, with_progress
+from qecnet.cli._options import DEFAULT_MODEL, Files, ModelName, Seed, Workers
+from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
 from qecnet.formats.move import move_file
 from qecnet.formats.rigid import Rigid
-from qecnet.models import DEFAULT, Answer, Failure, load
+from qecnet.models import Answer, Failure, load
 
 
 def orient(
     files: Files,
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; for several, a folder.")],
-    model: ModelName = DEFAULT,
+    model: ModelName = DEFAULT_MODEL,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the points that are drawn.")] = 0,
+    seed: Seed = 0,
     workers: Workers = None,
 ) -> None:
     """Turn shapes into their class's canonical, upright pose. Example: qec orient scan.ply -o upright.ply
@@ -32,11 +33,11 @@ def orient(
     """
     with one_sentence():
         targets, failures = _targets(files, output, force)
-        answers = load(model).predict_many(targets, seed=seed, workers=workers or processes(len(targets)))
-        for answer in watched(answers, "turning", len(targets)):
+        answers = load(model).predict_many(targets, seed=seed, workers=workers or count_processes(len(targets)))
+        for answer in with_progress(answers, "turning", len(targets)):
             failures += [answer] if isinstance(answer, Failure) else _turn(answer, targets[Path(answer.name)])
         for failure in failures:
-            typer.echo(f"qec: {shown(failure.error)}", err=True)
+            typer.echo(f"qec: {printable(failure.error)}", err=True)
         if failures:
             raise typer.Exit(1)
 
@@ -46,7 +47,7 @@ def _targets(arguments: list[str], output: Path, force: bool) -> tuple[dict[Path
     places: dict[Path, Path] = {}
     failures: list[Failure] = []
     for argument in arguments:
-        found, missing = shape_files([argument])
+        found, missing = find_shapes([argument])
         failures += missing
         folder = Path(argument)
         places |= {path: path.relative_to(folder) if folder.is_dir() else Path(path.name) for path in found}
@@ -82,5 +83,5 @@ def _turn(answer: Answer, target: Path) -> list[Failure]:
         move_file(answer.name, target, Rigid(to_matrix(upright).numpy(), np.zeros(3), answer.centre.numpy()))
     except (ValueError, OSError) as error:
         return [Failure(answer.name, str(error))]
-    typer.echo(f"{shown(str(target))}: {answer.label}, turned by {angle_about_axis(upright.tolist())}")
+    typer.echo(f"{printable(str(target))}: {answer.label}, turned by {angle_about_axis(upright.tolist())}")
     return []

@@ -14,7 +14,8 @@ from rich.progress import track
 from torch import Tensor
 
 from qecnet.algebra import angular_distance
-from qecnet.cli._output import LARGEST_SEED, MOST_POINTS, check_writable, one_sentence, written_aside
+from qecnet.cli._options import MAX_POINTS, Seed
+from qecnet.cli._output import check_writable, one_sentence, written_aside
 from qecnet.formats import read
 from qecnet.geometry import Mesh, Radii, default_radii, local_frames
 from qecnet.geometry.frames import Method
@@ -30,9 +31,9 @@ def repeatability(
     data: Annotated[Path, typer.Argument(help="A folder of meshes, searched with its subfolders.")],
     out: Annotated[Path, typer.Option(help="The table to write, a .csv.")] = Path("frames_repeatability.csv"),
     places: Annotated[
-        int, typer.Option(min=1, max=MOST_POINTS, help="Places on each shape where frames are compared.")
+        int, typer.Option(min=1, max=MAX_POINTS, help="Places on each shape where frames are compared.")
     ] = 512,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of all that is drawn.")] = 0,
+    seed: Seed = 0,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the table if it exists.")] = False,
 ) -> None:
     """Compare the frames of two samples of each shape at the same places. Example: qec repeatability meshes/

@@ -1,58 +1,78 @@
-"""`qec search`: the shapes of a library that are most like another one, in any pose."""
+"""`qec search`: the shapes of an indexed folder that are most similar to another one, in any pose."""
 
 from __future__ import annotations
 
 import json
-import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from qecnet.cli._files import angle_about_axis, shown
-from qecnet.cli._output import LARGEST_SEED, one_sentence
-from qecnet.cli.index import INDEX
-from qecnet.models import load
-from qecnet.models.library import Neighbour, key_of, read_library
+from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._options import INDEX, IndexPath, Seed
+from qecnet.cli._output import angle_about_axis, one_sentence, print_table
+
+if TYPE_CHECKING:
+    from qecnet.models.library import Neighbour
 
 
 def search(
-    query: Annotated[Path, typer.Argument(help="A mesh or a cloud.")],
-    library: Annotated[Path, typer.Option(help="A folder that qec index has been through.")] = Path(),
-    count: Annotated[int, typer.Option("-n", "--count", min=1, help="How many are shown.")] = 10,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object a line.")] = False,
-    seed: Annotated[int, typer.Option(min=0, max=LARGEST_SEED, help="Of the points that are drawn.")] = 0,
+    query: Annotated[Path, typer.Argument(help="A mesh or a point cloud.")],
+    library: Annotated[Path, typer.Option(help="A folder that qec index has indexed.")] = Path(),
+    index_path: IndexPath = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model that the index was made with. Default: its name or path as given to qec index.",
+            show_default=False,
+        ),
+    ] = None,
+    count: Annotated[
+        int, typer.Option("-n", "--count", min=1, metavar="INTEGER", help="Number of shapes to print.")
+    ] = 10,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
+    seed: Seed = 0,
 ) -> None:
-    """Find the most alike shapes of a library, and how each is turned. Example: qec search scan.ply --library parts/
+    """Find similar shapes in an indexed folder.
 
-    The rotation turns the shape that was found into the query.
+    Example: qec search scan.ply --library meshes/
+
+    Similarity is the cosine of two descriptors, at most 1. The rotation takes the shape that was found to the query.
     """
     with one_sentence():
-        path = library / INDEX
+        path = index_path or library / INDEX
         if not path.exists():
-            raise ValueError(f"{path}: is not there; make it with qec index {library}")
+            raise ValueError(f"{path}: does not exist; create it with qec index {library}")
+        with quiet_interrupts():
+            from qecnet.models import load
+            from qecnet.models.library import key_of, read_library
         known = read_library(path)
-        model = load(known.model)
-        if key_of(model) != known.key:
-            raise ValueError(f"{path}: was made by other weights than {known.model} has now; make it anew with --force")
-        found = known.nearest(model.predict(query, seed=seed), count)
-        (_write_json if as_json else _print_table)(found, library)
+        name = model or known.model
+        try:
+            loaded = load(name)
+        except ValueError as error:
+            advice = "" if model else f" ({path} was made with it; if it has moved, name it with --model)"
+            raise ValueError(f"{error}{advice}") from error
+        if key_of(loaded) != known.key:
+            raise ValueError(
+                f"{path}: was made with other weights than {name} has now; name them with --model, or index again "
+                f"with qec index {library} --model {name} --force"
+            )
+        found = known.nearest(loaded.predict(query, seed=seed), count)
+        (_print_json if as_json else _print_table)(found, library, known.classes)
 
 
-def _write_json(found: list[Neighbour], library: Path) -> None:
+def _print_json(found: list[Neighbour], library: Path, classes: Sequence[str]) -> None:
     for one in found:
-        row = {"file": str(library / one.file), "label": one.label, "likeness": one.likeness}
-        print(json.dumps(row | {"rotation": one.rotation.tolist()}, allow_nan=False))
+        row = {"file": str(library / one.file), "label": one.label, "similarity": round(one.similarity, 4)}
+        print(json.dumps(row | {"rotation": [round(x, 5) for x in one.rotation.tolist()]}, allow_nan=False))
 
 
-def _print_table(found: list[Neighbour], library: Path) -> None:
-    table = Table()
-    for heading in ("file", "class", "likeness", "rotation"):
-        table.add_column(heading, justify="right" if heading == "likeness" else "left", overflow="fold")
-    for one in found:
-        cells = one.label, f"{one.likeness:.3f}", angle_about_axis(one.rotation.tolist())
-        table.add_row(Text(shown(str(library / one.file))), *cells)
-    Console(width=None if sys.stdout.isatty() else 1000).print(table)
+def _print_table(found: list[Neighbour], library: Path, classes: Sequence[str]) -> None:
+    columns = {"class": max(map(len, classes)), "similarity": -10, "rotation": 32}
+    rows = [
+        (str(library / one.file), one.label, f"{one.similarity:.3f}", angle_about_axis(one.rotation.tolist()))
+        for one in found
+    ]
+    print_table(columns, rows, max((len(row[0]) for row in rows), default=0))

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from qecnet.cli._files import ModelName
+from qecnet.cli._options import DEFAULT_MODEL, ModelName
 from qecnet.cli._output import one_sentence
 from qecnet.formats import read
-from qecnet.models import DEFAULT, load
+from qecnet.models import load
 
 
 def view(
@@ -18,7 +18,7 @@ def view(
         Path | None,
         typer.Argument(help="A shape to begin with; without it, one of our own.", show_default=False),
     ] = None,
-    model: ModelName = DEFAULT,
+    model: ModelName = DEFAULT_MODEL,
     host: Annotated[str, typer.Option(help="The address to serve; by default nobody but this machine.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8321,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,

@@ -3,6 +3,6 @@
 from qecnet.models.answer import Alignment, Answer, Failure
 from qecnet.models.inputs import Shape
 from qecnet.models.model import Model
-from qecnet.models.named import DEFAULT, list_models, load
+from qecnet.models.named import list_models, load
 
-__all__ = ["DEFAULT", "Alignment", "Answer", "Failure", "Model", "Shape", "list_models", "load"]
+__all__ = ["Alignment", "Answer", "Failure", "Model", "Shape", "list_models", "load"]

@@ -30,7 +30,7 @@ class Neighbour(NamedTuple):
 
     file: str
     label: str
-    likeness: float
+    similarity: float
     rotation: Tensor
 
 
@@ -56,12 +56,12 @@ class Library:
 
     def nearest(self, query: Answer, count: int = 10) -> list[Neighbour]:
         """The most alike shapes, most alike first. Poses are compared as those of the neighbour's class."""
-        likeness, rows = (self.descriptors @ query.descriptor).topk(min(count, len(self.files)))
+        similarity, rows = (self.descriptors @ query.descriptor).topk(min(count, len(self.files)))
         labels = self.labels[rows]
         rotations = canonicalize(multiply(query.poses[labels], conjugate(self.poses[rows].double())))
         return [
             Neighbour(self.files[row], self.classes[label], float(value), rotation)
-            for row, label, value, rotation in zip(rows.tolist(), labels.tolist(), likeness, rotations, strict=True)
+            for row, label, value, rotation in zip(rows.tolist(), labels.tolist(), similarity, rotations, strict=True)
         ]
 
     def unchanged(self, stamps: Stamps) -> Library:

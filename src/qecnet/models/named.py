@@ -13,8 +13,6 @@ from qecnet.models.model import Model
 from qecnet.nn import QECNet, load_network
 
 _WEIGHTS = Path(__file__).parent / "weights"
-DEFAULT = "modelnet10"
-"""The model that commands take where none is named."""
 
 
 def list_models() -> list[str]:

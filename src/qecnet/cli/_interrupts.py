@@ -1,0 +1,21 @@
+"""Ctrl-C while modules are imported ends the command without a traceback."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import current_thread, main_thread
+
+
+@contextmanager
+def quiet_interrupts() -> Iterator[None]:
+    """Lets an interrupt end the process at once, as it does a program that handles none."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_DFL)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
