@@ -8,7 +8,8 @@ import pytest
 import torch
 from tests.nn.clouds import random_cloud
 
-from qecnet.nn import Capsules, Pooling, QECModule, fused, use_fused_routing
+from qecnet.nn import Capsules, Pooling, QECModule, use_fused_routing
+from qecnet.nn.fused import build
 
 WEIGHTINGS = ["sigmoid", "linear", "lq"]
 
@@ -19,7 +20,7 @@ def compiled(tmp_path_factory):
         pytest.skip("there is no C++ compiler")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        fused._library.cache_clear()
+        build.library.cache_clear()
         assert use_fused_routing()
     yield
     use_fused_routing(False)
@@ -155,7 +156,7 @@ def test_gradients_through_all_iterations_are_left_to_eager_mode():
 
 def test_without_a_compiler_a_warning_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
-    fused._library.cache_clear()
+    build.library.cache_clear()
     with pytest.warns(UserWarning, match="routing is not compiled and will be slower: there is no C\\+\\+ compiler"):
         assert not use_fused_routing()
     monkeypatch.undo()
@@ -166,9 +167,9 @@ def test_without_a_compiler_a_warning_says_so(monkeypatch, tmp_path):
 def test_a_compiler_that_fails_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", shutil.which("false"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    fused._library.cache_clear()
+    build.library.cache_clear()
     with pytest.warns(UserWarning, match="will be slower: .*false failed"):
         assert not use_fused_routing()
     monkeypatch.undo()
-    fused._library.cache_clear()
+    build.library.cache_clear()
     assert use_fused_routing()

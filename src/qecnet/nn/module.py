@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from ..algebra import Weighting, conjugate, rotate, weighted_mean
 from ..algebra.modes import full_precision
 from .capsules import Capsules, Pooling
-from .fused import is_fused, route_fused
+from .fused import canonical_fused, is_fused, route_fused
 from .kernel import Nonlinearity, TransformKernel
 from .routing import Gradients, Routed, activation_of, check_routing, route
 from .votes import cast_votes
@@ -84,7 +84,7 @@ class QECModule(nn.Module):
         """Poses and activations as `_route` gives them."""
         patch = capsules.group(pooling)
         poses, agreement = route_fused(
-            self.kernel.hidden(self._canonical(patch, pooling)),
+            self.kernel.hidden(self._canonical(patch, pooling, fused=True)),
             self.kernel.second,
             patch.poses,
             patch.activations,
@@ -95,11 +95,13 @@ class QECModule(nn.Module):
         unmasked = (patch.activations > 0).flatten(-2).any(-1, keepdim=True)
         return poses, activation_of(agreement, unmasked, self.scale, self.shift)
 
-    def _canonical(self, patch: Capsules, pooling: Pooling) -> Tensor:
+    def _canonical(self, patch: Capsules, pooling: Pooling, fused: bool = False) -> Tensor:
         """Each point in the frame of each channel's mean pose, `μ(n)⁻¹ ∘ x`. → (..., K, Nc, 3)."""
         positions = patch.positions - pooling.centres[..., None, :]
         if not self.canonicalize:
             return positions[..., None, :].expand(*patch.poses.shape[:-1], 3)
+        if fused and not positions.requires_grad:
+            return canonical_fused(positions, patch.poses, patch.activations)
         unmasked = (patch.activations > 0).to(patch.poses.dtype)
         mean = weighted_mean(patch.poses.transpose(-3, -2), unmasked.mT)
         return rotate(conjugate(mean)[..., None, :, :], positions[..., None, :])
