@@ -1,5 +1,6 @@
 """Point clouds and meshes, and what is measured on them: normals, local reference frames, patches."""
 
+from qecnet.geometry.candidates import Candidates, find_axis_ups, find_resting_ups, propose_poses
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.frames import Frames, flare_frames, local_frames
 from qecnet.geometry.mesh import Mesh
@@ -9,9 +10,11 @@ from qecnet.geometry.patches import Patches, patches
 from qecnet.geometry.prepare import PrepareConfig, Prepared, prepare, prepare_many
 from qecnet.geometry.radii import Radii, default_radii
 from qecnet.geometry.sampling import farthest_points, random_points, spaced_points
+from qecnet.geometry.snapping import snap_pose
 from qecnet.geometry.strays import strays
 
 __all__ = [
+    "Candidates",
     "Frames",
     "Mesh",
     "Patches",
@@ -21,6 +24,8 @@ __all__ = [
     "Radii",
     "default_radii",
     "farthest_points",
+    "find_axis_ups",
+    "find_resting_ups",
     "fit_normals",
     "flare_frames",
     "local_frames",
@@ -28,8 +33,10 @@ __all__ = [
     "patches",
     "prepare",
     "prepare_many",
+    "propose_poses",
     "radius_neighbours",
     "random_points",
+    "snap_pose",
     "spaced_points",
     "strays",
 ]
