@@ -8,7 +8,8 @@ import pytest
 import torch
 from tests.nn.clouds import random_cloud
 
-from qecnet.nn import Capsules, Pooling, QECModule, use_fused_routing
+from qecnet.geometry import farthest_points, nearest_neighbours
+from qecnet.nn import Capsules, Pooling, QECModule, fused, use_fused_routing
 from qecnet.nn.fused import build
 
 WEIGHTINGS = ["sigmoid", "linear", "lq"]
@@ -152,6 +153,26 @@ def test_gradients_through_all_iterations_are_left_to_eager_mode():
     use_fused_routing(False)
     assert torch.equal(module(capsules, pooling).activations, given.activations)
     use_fused_routing()
+
+
+def test_pooling_graphs_are_those_of_each_cloud_on_its_own():
+    generator = torch.Generator().manual_seed(0)
+    points = torch.randn(5, 60, 3, generator=generator)
+    valid = torch.rand(5, 60, generator=generator) < torch.tensor([1.0, 0.7, 0.2, 0.05, 0.0])[:, None]
+    starts = valid.int().argmax(-1)
+    centres, neighbours, mask = fused.pool_fused(points, valid, starts, count=10, size=4)
+    for cloud in range(5):
+        usable = valid[cloud].nonzero()[:, 0]
+        reached = min(10, len(usable))
+        assert mask[cloud].sum() == reached * min(4, len(usable))
+        assert not centres[cloud, reached:].any()
+        assert not neighbours[cloud][~mask[cloud]].any()
+        if reached:
+            chosen = farthest_points(points[cloud, usable], reached, 0)
+            nearest, present = nearest_neighbours(points[cloud, usable], points[cloud, usable[chosen]], 4)
+            assert torch.equal(centres[cloud, :reached], usable[chosen])
+            assert torch.equal(mask[cloud, :reached], present)
+            assert torch.equal(neighbours[cloud, :reached][present], usable[nearest][present])
 
 
 def test_without_a_compiler_a_warning_says_so(monkeypatch, tmp_path):

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from qecnet.geometry import Patches, farthest_points, nearest_neighbours
+from qecnet.nn.fused import is_fused, pool_fused
 
 
 def pool(points: Tensor, valid: Tensor, starts: Tensor, count: int, size: int) -> Patches:
@@ -18,6 +19,8 @@ def pool(points: Tensor, valid: Tensor, starts: Tensor, count: int, size: int) -
     As `patches` gives them for each cloud: only valid frames, neighbours nearest first, index 0 where one is missing.
     A cloud with no valid frame has no patches, wherever it starts.
     """
+    if is_fused(points):
+        return Patches(*pool_fused(points, valid, starts, count, size))
     centres = torch.zeros(len(points), count, dtype=torch.int64)
     neighbours = torch.zeros(len(points), count, size, dtype=torch.int64)
     mask = torch.zeros(len(points), count, size, dtype=torch.bool)

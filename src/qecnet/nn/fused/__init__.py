@@ -12,9 +12,10 @@ from torch import Tensor
 from ...algebra.modes import is_exporting
 from .build import library, reason
 from .canonical import canonical_fused
+from .pooling import pool_fused
 from .routing import route_fused
 
-__all__ = ["canonical_fused", "is_fused", "route_fused", "use_fused_routing"]
+__all__ = ["canonical_fused", "is_fused", "pool_fused", "route_fused", "use_fused_routing"]
 
 _on = False
 
@@ -40,12 +41,12 @@ def use_fused_routing(on: bool = True) -> bool:
     return _on
 
 
-def is_fused(poses: Tensor, differentiated: bool) -> bool:
+def is_fused(tensor: Tensor, differentiated: bool = False) -> bool:
     """Whether the operators are on and apply; `differentiated` says that every iteration needs its gradient."""
     return (
         _on
-        and poses.device.type == "cpu"
-        and poses.dtype == torch.float32
+        and tensor.device.type == "cpu"
+        and tensor.dtype == torch.float32
         and not (differentiated and torch.is_grad_enabled())
         and not is_exporting()
         and not torch.compiler.is_compiling()

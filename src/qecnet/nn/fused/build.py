@@ -16,12 +16,14 @@ from torch import Tensor
 LANES = 8
 """How many capsules are worked on at once, as in algebra.h."""
 
-_SOURCES = tuple(Path(__file__).with_name(name) for name in ("algebra.h", "routing.cpp", "canonical.cpp"))
+_SOURCES = tuple(
+    Path(__file__).with_name(name) for name in ("algebra.h", "routing.cpp", "canonical.cpp", "pooling.cpp")
+)
 _FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
 
 
 def call(name: str, *arguments: int | float | Tensor | None) -> None:
-    """Calls one of the functions with contiguous float32 tensors on the CPU; None for a result that is not wanted."""
+    """Calls one of the functions with contiguous tensors on the CPU; None for a result that is not wanted."""
     getattr(library(), name)(*map(_as_c, arguments))
 
 
