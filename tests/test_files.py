@@ -14,7 +14,7 @@ from qecnet.files import alone_in, read_tensors, write_tensors, write_whole
 @pytest.mark.parametrize("parent", ["absent", "file"])
 def test_a_folder_that_is_not_there_is_one_sentence(tmp_path, parent):
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(OSError, match=rf"{parent}/c: cannot be written \(no.* directory\); what was saved before is"):
+    with pytest.raises(OSError, match=rf"{parent}/c: cannot be written \(no.* directory\); the previous file"):
         write_whole(tmp_path / parent / "c", b"")
 
 
@@ -51,7 +51,7 @@ def test_tensors_come_back_with_what_was_said_of_them(tmp_path):
     assert found.keys() == tensors.keys()
     assert all(torch.equal(found[name], tensors[name]) for name in tensors)
     assert about == {"classes": ["cup", "mug"]}
-    with pytest.raises(FileNotFoundError, match="absent: is not there"):
+    with pytest.raises(FileNotFoundError, match="absent: does not exist"):
         read_tensors(tmp_path / "absent")
 
 

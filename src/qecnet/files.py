@@ -1,9 +1,11 @@
-"""Files that are written whole or not at all, and folders that one process has to itself."""
+"""Files that are written whole or not at all, and folders that one process locks."""
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
+import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -14,38 +16,77 @@ import safetensors.torch
 from torch import Tensor
 
 
-def write_whole(path: Path, data: bytes) -> None:
-    """Replaces a file in one step, once the new content has reached the disk; what fails leaves the old one."""
-    aside = path.with_name(f".{path.name}.part")
+@contextmanager
+def replace_when_done(path: Path, mode: int | None = None) -> Iterator[Path]:
+    """Lets a block write a file aside, and puts it in place in one step when the block has finished.
+
+    If the block fails, nothing is left of it. The temporary file is in the same folder, under a random name that did
+    not exist, so no link is followed.
+
+    Args:
+        path: the file to replace or to create.
+        mode: its permissions; by default those of the file that is replaced, or those that the umask allows.
+
+    Yields:
+        The path of the temporary file, with the extension of `path`.
+    """
+    if mode is None and path.is_file() and not path.is_symlink():
+        mode = path.stat().st_mode
+    aside = path.with_name(f".{path.stem[:80]}-{secrets.token_hex(8)}{path.suffix}")
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)
+    os.close(os.open(aside, flags, 0o666 if mode is None else 0o600 | stat.S_IMODE(mode)))
     try:
-        with aside.open("wb") as file:
+        yield aside
+        if mode is not None:
+            with suppress(OSError):  # some file systems have no permissions
+                aside.chmod(stat.S_IMODE(mode))
+        aside.replace(path)
+        _sync_folder(path.parent)
+    finally:
+        with suppress(OSError):
+            aside.unlink(missing_ok=True)
+
+
+def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Replaces a file in one step, once the new content has reached the disk; a failure leaves the old one.
+
+    Args:
+        path: the file.
+        data: its new content.
+        mode: its permissions, as of `replace_when_done`.
+
+    Raises:
+        OSError: one sentence that names the file.
+    """
+    try:
+        with replace_when_done(path, mode) as aside, aside.open("wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        aside.replace(path)
-        _sync_folder(path.parent)
     except OSError as error:
-        with suppress(OSError):
-            aside.unlink()
         reason = (error.strerror or str(error)).lower()
-        raise OSError(f"{path}: cannot be written ({reason}); what was saved before is whole") from error
+        raise OSError(f"{path}: cannot be written ({reason}); the previous file, if any, is unchanged") from error
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
-    """For people to read, too."""
+    """Indented JSON that ends with a line feed."""
     return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """A safetensors file, put in place whole, with `about` as JSON in its header, under `qecnet`."""
+    """Writes a safetensors file, whole or not at all, with `about` as JSON in its metadata, under `qecnet`."""
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_whole(path, safetensors.torch.save(contiguous, {"qecnet": json.dumps(about)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `write_tensors` wrote. Nothing in the file is ever executed.
+    """Reads a file of `write_tensors`. Nothing in the file is ever executed.
 
-    The file is opened once: it may be replaced by a newer one while it is read, as a run's checkpoint is.
+    The file is opened once: a newer one, such as a run's next checkpoint, may replace it meanwhile.
+
+    Raises:
+        FileNotFoundError: the file does not exist.
+        ValueError: it is damaged or was not written by `write_tensors`.
     """
     try:
         data = path.read_bytes()
@@ -53,16 +94,23 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
         return tensors, json.loads(header["__metadata__"]["qecnet"])
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{path}: is not there") from error
+        raise FileNotFoundError(f"{path}: does not exist") from error
     except (safetensors.SafetensorError, KeyError, ValueError) as error:
         raise ValueError(f"{path}: is damaged, or was not written by qecnet ({error})") from error
 
 
 @contextmanager
 def alone_in(folder: Path, *, wait: bool) -> Iterator[None]:
-    """Keeps other processes that ask for it out of a folder; waits until they have left, or raises BlockingIOError.
+    """Locks a folder against other processes that call this.
 
-    Where a system has no such locks, one has to see to it oneself.
+    Systems without such locks (Windows) lock nothing.
+
+    Args:
+        folder: the folder.
+        wait: whether to wait until the lock is free.
+
+    Raises:
+        BlockingIOError: another process holds the lock, and `wait` is False.
     """
     try:
         import fcntl
@@ -75,13 +123,13 @@ def alone_in(folder: Path, *, wait: bool) -> Iterator[None]:
         try:
             yield
         finally:
-            fcntl.flock(handle, fcntl.LOCK_UN)  # for workers, too, that have the handle as well
+            fcntl.flock(handle, fcntl.LOCK_UN)  # also for workers that have inherited the handle
     finally:
         os.close(handle)
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a renaming in the folder reach the disk, where systems do that; elsewhere either file is whole."""
+    """Makes a renaming in the folder reach the disk, on systems that can; on others either file is whole."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -39,7 +39,7 @@ def npz(packed: int = zipfile.ZIP_STORED, **members: bytes) -> bytes:
 
 
 def lying() -> bytes:
-    """An NPZ whose directory promises far more than deflate could hold in the bytes there are."""
+    """An NPZ whose directory declares far more than deflate could hold in the bytes there are."""
     content = bytearray(npz(zipfile.ZIP_DEFLATED, points=npy_header((10**8, 3)) + b"\0" * 900))
     size = content.index(b"PK\x01\x02") + 24
     content[size : size + 4] = struct.pack("<I", 24 * 10**8 + 128)
@@ -74,12 +74,12 @@ CASES = {
     "garbage.npz": (bytes(range(256)) * 4, "unpacked"),
     "garbage.xyz": (bytes(range(256)) * 4, "number"),
     "utf16.xyz": (TRIANGLE.encode("utf-16"), "UTF-16"),
-    "latin.xyz": ("0 0 0\n1 0 0\n0 é 0\n".encode("latin-1"), "where a number belongs"),
-    "off_vertices.off": (f"OFF\n5 1 0\n{TRIANGLE}3 0 1 2\n".encode(), "promises 5 vertices"),
-    "off_billions.off": (f"OFF\n{BILLIONS} 1 0\n{TRIANGLE}3 0 1 2\n".encode(), "promises 5,000,000,000 vertices"),
+    "latin.xyz": ("0 0 0\n1 0 0\n0 é 0\n".encode("latin-1"), "in place of a number"),
+    "off_vertices.off": (f"OFF\n5 1 0\n{TRIANGLE}3 0 1 2\n".encode(), "declares 5 vertices"),
+    "off_billions.off": (f"OFF\n{BILLIONS} 1 0\n{TRIANGLE}3 0 1 2\n".encode(), "declares 5,000,000,000 vertices"),
     "off_faces.off": (f"OFF\n3 {BILLIONS} 0\n{TRIANGLE}3 0 1 2\n".encode(), "5,000,000,000 faces"),
-    "off_fewer.off": (f"OFF\n2 1 0\n{TRIANGLE}3 0 1 2\n".encode(), "promises 2 vertices"),
-    "off_none.off": (b"OFF\n0 0 0\n", "shape|promises 0"),
+    "off_fewer.off": (f"OFF\n2 1 0\n{TRIANGLE}3 0 1 2\n".encode(), "declares 2 vertices"),
+    "off_none.off": (b"OFF\n0 0 0\n", "shape|declares 0"),
     "off_binary.off": (b"OFF BINARY\n\0\0\0\3", "text OFF"),
     "off_no_counts.off": (b"OFF\n", "OFF"),
     "off_past.off": (f"OFF\n3 1 0\n{TRIANGLE}3 0 1 3\n".encode(), "vertex 3.*3 vertices"),
@@ -114,7 +114,7 @@ CASES = {
     "ply_count.ply": (ply("element vertex -1", *XYZ, body=b"0 0 0"), "element vertex -1"),
     "ply_list.ply": (ply("element vertex 1", *XYZ, "property list uchar int a", body=b"0 0 0 0"), "list among"),
     "ply_no_z.ply": (ply("element vertex 1", *XYZ[:2], body=b"0 0"), "x, y and z"),
-    "ply_short.ply": (ply("element vertex 3", *XYZ, body=b"0 0 0 1 0 0"), "promises 3 of 'vertex'"),
+    "ply_short.ply": (ply("element vertex 3", *XYZ, body=b"0 0 0 1 0 0"), "declares 3 of 'vertex'"),
     "ply_word.ply": (ply("element vertex 1", *XYZ, body=b"0 zero 0"), "b'zero'"),
     "ply_billions.ply": (ply(f"element vertex {BILLIONS}", *XYZ, format=LITTLE, body=b"\0" * 900), "5,000,000,000"),
     "ply_strips.ply": (
@@ -126,8 +126,8 @@ CASES = {
         "vertex_indices",
     ),
     "pcd_no_data.pcd": (pcd().replace(b"DATA", b"DTA"), "no `DATA`"),
-    "pcd_short.pcd": (pcd(body=b"0 0 0\n1 0\n"), "promises 2 points"),
-    "pcd_long.pcd": (pcd(body=b"0 0 0\n1 0 0\n0 1 0\n"), "promises 2 points"),
+    "pcd_short.pcd": (pcd(body=b"0 0 0\n1 0\n"), "declares 2 points"),
+    "pcd_long.pcd": (pcd(body=b"0 0 0\n1 0 0\n0 1 0\n"), "declares 2 points"),
     "pcd_disagree.pcd": (pcd(points=3, body=b"0 0 0\n1 0 0\n"), "agree"),
     "pcd_word.pcd": (pcd(points="two", width="two"), "missing"),
     "pcd_none.pcd": (pcd(0, 0), "no points"),
@@ -146,18 +146,18 @@ CASES = {
     "pcd_type.pcd": (pcd(TYPE="F F Q"), "TYPE Q"),
     "pcd_lengths.pcd": (pcd(SIZE="4 4"), "different lengths"),
     "pcd_counts.pcd": (pcd(COUNT="1 1 -1"), "COUNT -1"),
-    "four.xyz": (b"0 0 0 1\n1 0 0 1\n", "2 × 4"),
+    "eight.xyz": (b"0 0 0 1 1 1 1 1\n1 0 0 1 1 1 1 1\n", "2 × 8"),
     "two.xyz": (b"x y\n0 0\n1 0\n", "2 × 2"),
     "ragged.xyz": (b"0 0 0\n1 0 0\n0 1\n", "line 3"),
     "names.csv": (b"x,y,z,t\n0,0,0\n1,0,0\n", "names 4 columns"),
     "hole.csv": (b"0,0,0\n1,,0\n", "line 2"),
     "comma.csv": (b"0,5;1,5;2,5\n1,5;2,5;3,5\n", "decimal points"),
     "header.csv": (b"x,y,z\n", "no numbers"),
-    "comma.xyz": (b"0,126\t-0,132\t0,640\n0,1\t0,2\t0,3\n", "b'0,126' among"),
+    "comma.xyz": (b"0,126\t-0,132\t0,640\n0,1\t0,2\t0,3\n", "b'0,126', which looks like a decimal comma"),
     "comma_below.txt": (b"x y z\n0,126 -0,132 0,640\n", "decimal points"),
-    "python.xyz": (b"1_000 2 3\n1 2 3\n", "b'1_000' where a number"),
+    "python.xyz": (b"1_000 2 3\n1 2 3\n", "b'1_000' in place of a number"),
     "newlines.stl": (b"solid\n" + b"\n" * 500_000, "endsolid"),
-    "solid_cut.stl": (b"solid".ljust(80, b"\0") + struct.pack("<I", 9) + b"\0" * 90, "promises 9 triangles"),
+    "solid_cut.stl": (b"solid".ljust(80, b"\0") + struct.pack("<I", 9) + b"\0" * 90, "declares 9 triangles"),
     "minus.xyz": (b"0 0 0\n1 0 -\n", "b'-'"),
     "nan.xyz": (b"nan nan nan\ninf 0 0\n", "none of the 2 points"),
     "object.npy": (npy(np.array([[1, "a", None]], dtype=object), allow_pickle=True), "object"),
@@ -177,7 +177,7 @@ CASES = {
     "object.npz": (npz(points=npy(np.array([[1, "a", None]], dtype=object), allow_pickle=True)), "object"),
     "normals.npz": (npz(points=npy(np.ones((4, 3))), normals=npy(np.ones((3, 3)))), "normals of shape"),
     "bomb.npz": (npz(zipfile.ZIP_BZIP2, points=npy(np.zeros((10**6, 3)))), "NumPy does not write"),
-    "lying.npz": (lying(), "promises numbers"),
+    "lying.npz": (lying(), "declares numbers"),
     "billions.npz": (npz(points=npy_header((BILLIONS, 3)) + b"\0" * 900), "5000000000"),
 }
 

@@ -10,18 +10,16 @@ import torch
 
 from qecnet.algebra import random_quaternion, to_matrix
 from qecnet.datasets import make_shape
-from qecnet.formats import read, write
-from qecnet.formats.move import move_file, moved_bytes
-from qecnet.formats.rigid import Rigid
+from qecnet.formats import Motion, move_bytes, move_file, read, write
 from qecnet.geometry import PointCloud
 
-MOTION = Rigid(
+MOTION = Motion(
     to_matrix(random_quaternion((), generator=4, dtype=torch.float64)).numpy(),
     np.array([3.0, -2.0, 0.5]),
     np.array([0.2, 0.1, -0.4]),
 )
-NOTHING = Rigid(np.eye(3), np.zeros(3), np.zeros(3))
-BACK = Rigid(MOTION.rotation.T, -MOTION.translation, MOTION.about + MOTION.translation)
+NOTHING = Motion(np.eye(3), np.zeros(3), np.zeros(3))
+BACK = Motion(MOTION.rotation.T, -MOTION.translation, MOTION.about + MOTION.translation)
 POINTS = np.random.default_rng(0).normal(size=(30, 3))
 NORMALS = POINTS[::-1] / np.linalg.norm(POINTS[::-1], axis=1, keepdims=True)
 
@@ -159,7 +157,7 @@ def shape_in(name, data, tmp_path):
 
 @pytest.mark.parametrize("name", FILES)
 def test_points_and_normals_move_and_faces_stay(name, tmp_path):
-    before, after = FILES[name], moved_bytes(FILES[name], "." + name.split(".")[1], MOTION)
+    before, after = FILES[name], move_bytes(FILES[name], "." + name.split(".")[1], MOTION)
     points, normals, faces = shape_in(name, before, tmp_path)
     moved, turned, same = shape_in(name, after, tmp_path)
     assert np.allclose(moved, MOTION.points(points), atol=2e-6)
@@ -176,7 +174,7 @@ def numbers_of(data: bytes) -> list[float]:
 
 @pytest.mark.parametrize("name", FILES)
 def test_no_motion_changes_nothing(name):
-    before, after = FILES[name], moved_bytes(FILES[name], "." + name.split(".")[1], NOTHING)
+    before, after = FILES[name], move_bytes(FILES[name], "." + name.split(".")[1], NOTHING)
     if name in ("whole.npy", "binary_compressed.pcd") or name.endswith(".npz"):
         return
     if b"\0" in before:
@@ -189,7 +187,7 @@ def test_no_motion_changes_nothing(name):
 
 @pytest.mark.parametrize("name", ["mesh.obj", "ascii.ply", "ascii.stl", "normals.off"])
 def test_normals_of_meshes_turn_too(name):
-    after = moved_bytes(FILES[name], "." + name.split(".")[1], MOTION)
+    after = move_bytes(FILES[name], "." + name.split(".")[1], MOTION)
     there = np.array(numbers_of(after))
     turned = MOTION.directions(NORMALS[0])
     assert min(np.abs(there - value).min() for value in turned) < 1e-12
@@ -199,23 +197,23 @@ def test_normals_of_meshes_turn_too(name):
 @pytest.mark.parametrize("name", ["three.xyz", "three.npy", "plain.off"])
 def test_there_and_back_is_where_it_was(name, tmp_path):
     suffix = "." + name.split(".")[1]
-    back = moved_bytes(moved_bytes(FILES[name], suffix, MOTION), suffix, BACK)
+    back = move_bytes(move_bytes(FILES[name], suffix, MOTION), suffix, BACK)
     assert np.allclose(shape_in(name, back, tmp_path)[0], POINTS, atol=1e-12)
 
 
 def test_other_arrays_and_columns_are_kept():
-    after = np.load(io.BytesIO(moved_bytes(FILES["named.npz"], ".npz", MOTION)))
+    after = np.load(io.BytesIO(move_bytes(FILES["named.npz"], ".npz", MOTION)))
     assert after["label"] == 3
     assert after["points"].dtype == np.float64
     assert after["normals"].dtype == np.float32
-    assert np.load(io.BytesIO(moved_bytes(FILES["columns.npy"], ".npy", MOTION))).dtype == np.float32
+    assert np.load(io.BytesIO(move_bytes(FILES["columns.npy"], ".npy", MOTION))).dtype == np.float32
 
 
 def test_whole_numbers_in_a_binary_file_cannot_be_turned():
     header = b"ply\nformat binary_little_endian 1.0\nelement vertex 9\n"
     header += b"".join(f"property int {axis}\n".encode() for axis in "xyz") + b"end_header\n"
-    with pytest.raises(ValueError, match="whole numbers"):
-        moved_bytes(header + np.arange(27, dtype="<i4").tobytes(), ".ply", MOTION)
+    with pytest.raises(ValueError, match="stores its coordinates as integers"):
+        move_bytes(header + np.arange(27, dtype="<i4").tobytes(), ".ply", MOTION)
 
 
 def test_materials_and_pictures_go_along(tmp_path):
@@ -234,7 +232,7 @@ def test_materials_and_pictures_go_along(tmp_path):
 
 def test_what_cannot_be_read_is_not_written(tmp_path):
     (tmp_path / "bad.off").write_text("OFF\n3 1 0\n0 0 0\n")
-    with pytest.raises(ValueError, match=rf"^{tmp_path}/bad\.off: promises"):
+    with pytest.raises(ValueError, match=rf"^{tmp_path}/bad\.off: declares"):
         move_file(tmp_path / "bad.off", tmp_path / "out.off", MOTION)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.off"]
 

@@ -22,7 +22,7 @@ floats = st.floats(width=64).map(repr)
 @settings(max_examples=300, deadline=None)
 def test_every_number_is_read_to_the_last_bit(words, space):
     expected = np.array([float(word) for word in words])
-    np.testing.assert_array_equal(_numbers.numbers(space.join(words).encode()), expected)
+    np.testing.assert_array_equal(_numbers.parse_numbers(space.join(words).encode()), expected)
 
 
 @given(st.text("0123456789.-+e ", max_size=30))
@@ -39,19 +39,19 @@ def test_what_python_refuses_is_refused(text):
         expected = [float(word) for word in text.split()]
     except ValueError:
         with pytest.raises(Malformed):
-            _numbers.numbers(text.encode())
+            _numbers.parse_numbers(text.encode())
     else:
-        np.testing.assert_array_equal(_numbers.numbers(text.encode()), expected)
+        np.testing.assert_array_equal(_numbers.parse_numbers(text.encode()), expected)
 
 
 @pytest.mark.parametrize("line", ["1.5 -2 3e5", "0.25 17 -3.125"])
 def test_text_of_many_blocks_is_the_sum_of_its_lines(line):
     count = 3 * _numbers._BLOCK // len(line)
-    values, counts = _numbers.rows(f"{line}\n\n".encode() * count)
+    values, counts = _numbers.parse_rows(f"{line}\n\n".encode() * count)
     assert (counts == 3).all()
     np.testing.assert_array_equal(values.reshape(count, 3), [[float(word) for word in line.split()]] * count)
 
 
 def test_a_ragged_table_is_refused_with_its_line():
     with pytest.raises(Malformed, match="2 numbers on line 3"):
-        _numbers.table(b"1 2 3\n4 5 6\n7 8\n9 10 11 12\n")
+        _numbers.parse_table(b"1 2 3\n4 5 6\n7 8\n9 10 11 12\n")

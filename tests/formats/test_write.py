@@ -64,6 +64,6 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path, monkeypat
 
 @pytest.mark.parametrize("shape", [PointCloud(torch.ones(1, 3)), Mesh(torch.ones(1, 3), torch.zeros(1, 3).long())])
 def test_a_format_that_is_not_written_is_refused_with_those_that_are(tmp_path, shape):
-    with pytest.raises(ValueError, match=r"shape\.docx: .*use one of \.ply"):
+    with pytest.raises(ValueError, match=r"shape\.docx: .*use one of .*\.ply"):
         write(tmp_path / "shape.docx", shape)
     assert not os.listdir(tmp_path)

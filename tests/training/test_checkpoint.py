@@ -49,7 +49,7 @@ def test_a_full_disk_leaves_the_last_one(trained, tmp_path):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))
     try:
-        with pytest.raises(OSError, match=r"cannot be written .* what was saved before is whole"):
+        with pytest.raises(OSError, match=r"cannot be written .* the previous file, if any, is unchanged"):
             save(path, trained, ORIGIN)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))

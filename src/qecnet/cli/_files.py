@@ -61,7 +61,8 @@ def find_shapes_in(folder: Path) -> tuple[list[Path], list[Failure]]:
         The files; and a failure for each folder that cannot be opened.
     """
     with quiet_interrupts():
-        from qecnet.datasets.folder import SUFFIXES, counts
+        from qecnet.datasets.folder import counts
+        from qecnet.formats import SUFFIXES
         from qecnet.models import Failure
     found: list[Path] = []
     skipped: list[str] = []

@@ -1,4 +1,4 @@
-"""What commands print and write: errors in one sentence, tables row by row, and files that are written completely."""
+"""What commands print and write: errors in one sentence, tables row by row, and checks of output files."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import codecs
 import math
 import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -94,19 +93,3 @@ def check_writable(path: Path, force: bool, suffixes: tuple[str, ...]) -> None:
         raise ValueError(f"{path}: is a folder; give the name of a file")
     if path.exists() and not force:
         raise ValueError(f"{path}: exists already; name another file, or overwrite it with --force")
-
-
-@contextmanager
-def written_aside(path: Path) -> Iterator[Path]:
-    """A temporary file beside `path` that replaces it when the block succeeds and is removed when it fails."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    aside = Path(name)
-    try:
-        yield aside
-        umask = os.umask(0)
-        os.umask(umask)
-        aside.chmod(0o666 & ~umask)
-        aside.replace(path)
-    finally:
-        aside.unlink(missing_ok=True)

@@ -11,8 +11,7 @@ import typer
 from qecnet.algebra import to_matrix
 from qecnet.cli._options import DEFAULT_MODEL, ModelName, Seed
 from qecnet.cli._output import angle_about_axis, check_writable, one_sentence
-from qecnet.formats.move import move_file
-from qecnet.formats.rigid import Rigid
+from qecnet.formats import Motion, move_file
 from qecnet.models import Alignment, load
 
 
@@ -39,7 +38,7 @@ def align(
         found = load(model).align(source, target, refine=refine, seed=seed)
         if output is not None:
             rotation = to_matrix(found.rotation).numpy()
-            move_file(source, output, Rigid(rotation, found.translation.numpy(), np.zeros(3)))
+            move_file(source, output, Motion(rotation, found.translation.numpy(), np.zeros(3)))
         if transform_only:
             typer.echo("\n".join(_numbers(row) for row in found.matrix.tolist()))
         else:

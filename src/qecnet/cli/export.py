@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from qecnet.cli._options import DEFAULT_MODEL, ModelName
-from qecnet.cli._output import check_writable, one_sentence, written_aside
+from qecnet.cli._output import check_writable, one_sentence
+from qecnet.files import replace_when_done
 from qecnet.models import load
 
 
@@ -32,6 +33,6 @@ def export(
         check_writable(out, force, (".onnx",))
         from qecnet.models.export import export_onnx
 
-        with written_aside(out) as aside:
+        with replace_when_done(out) as aside:
             difference = export_onnx(load(model), aside)
         typer.echo(f"{out}: written; under onnxruntime it differs from PyTorch by {difference:.1e} at most")

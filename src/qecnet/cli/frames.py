@@ -13,7 +13,8 @@ from torch import Tensor
 
 from qecnet.algebra import to_matrix
 from qecnet.cli._options import MAX_POINTS, Seed
-from qecnet.cli._output import check_writable, one_sentence, written_aside
+from qecnet.cli._output import check_writable, one_sentence
+from qecnet.files import replace_when_done
 from qecnet.formats import read_cloud
 from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
 from qecnet.geometry.frames import Method
@@ -58,11 +59,11 @@ def frames(
         took = time.perf_counter() - start
         _summarize(cloud, prepared, method, took)
         if output is not None:
-            with written_aside(output) as aside:
+            with replace_when_done(output) as aside:
                 (_write_npz if output.suffix.lower() == ".npz" else _write_ply)(aside, prepared)
             typer.echo(f"written to {output}")
         if plot is not None:
-            with written_aside(plot) as aside:
+            with replace_when_done(plot) as aside:
                 _draw(aside, cloud, prepared, method)
             typer.echo(f"drawn in {plot}")
 

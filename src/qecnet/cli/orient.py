@@ -13,8 +13,7 @@ from qecnet.algebra import conjugate, to_matrix
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._options import DEFAULT_MODEL, Files, ModelName, Seed, Workers
 from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
-from qecnet.formats.move import move_file
-from qecnet.formats.rigid import Rigid
+from qecnet.formats import Motion, move_file
 from qecnet.models import Answer, Failure, load
 
 
@@ -80,7 +79,7 @@ def _turn(answer: Answer, target: Path) -> list[Failure]:
     """Writes the file, or says why not."""
     upright = conjugate(answer.pose)
     try:
-        move_file(answer.name, target, Rigid(to_matrix(upright).numpy(), np.zeros(3), answer.centre.numpy()))
+        move_file(answer.name, target, Motion(to_matrix(upright).numpy(), np.zeros(3), answer.centre.numpy()))
     except (ValueError, OSError) as error:
         return [Failure(answer.name, str(error))]
     typer.echo(f"{printable(str(target))}: {answer.label}, turned by {angle_about_axis(upright.tolist())}")

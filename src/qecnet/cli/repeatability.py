@@ -15,7 +15,8 @@ from torch import Tensor
 
 from qecnet.algebra import angular_distance
 from qecnet.cli._options import MAX_POINTS, Seed
-from qecnet.cli._output import check_writable, one_sentence, written_aside
+from qecnet.cli._output import check_writable, one_sentence
+from qecnet.files import replace_when_done
 from qecnet.formats import read
 from qecnet.geometry import Mesh, Radii, default_radii, local_frames
 from qecnet.geometry.frames import Method
@@ -56,7 +57,7 @@ def repeatability(
                 compared[method, size].append(comparison)
         settings = {"shapes": len(files), "places": places, "seed": seed}
         rows = [{"method": m, "points": n, **settings, **_measures(found)} for (m, n), found in compared.items()]
-        with written_aside(out) as aside, aside.open("w", newline="") as stream:
+        with replace_when_done(out) as aside, aside.open("w", newline="") as stream:
             table = csv.DictWriter(stream, rows[0].keys())
             table.writeheader()
             table.writerows(rows)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qecnet.formats.read import ReadError, read, shape_of
+from qecnet.formats import ReadError, read, read_bytes
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.mesh import Mesh
 
@@ -48,7 +48,7 @@ class ZipSource:
         try:
             if path.suffix.lower() == ".drc":
                 return _draco(data, self.member)
-            return shape_of(data, path)
+            return read_bytes(data, path)
         except ValueError as error:
             reason = str(error).removeprefix(f"{path.name}: ")
             raise ReadError(f"{self.archive}: its member {self.member} {reason}") from error

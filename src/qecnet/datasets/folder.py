@@ -10,9 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from qecnet.datasets._sources import FileSource, ZipSource
 from qecnet.datasets.dataset import Dataset, Item, Source, stratified
-from qecnet.formats import _formats
+from qecnet.formats import SUFFIXES
 
-SUFFIXES = tuple(_formats._PARSERS)
 SPLITS = ("train", "test", "val")
 TEST_SHARE = 0.2
 _DEEPEST = 5  # folders below the root that are looked into: two to wrap a dataset in, and a wrong root costs no hour

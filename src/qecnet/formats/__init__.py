@@ -1,6 +1,9 @@
-"""Shape files: reading, writing, and rigid motions of whole files; one module for each format."""
+"""Shape files: reading, writing and moving them; one module for each format."""
 
-from qecnet.formats.read import ReadError, read, read_cloud
+from qecnet.formats._registry import SUFFIXES
+from qecnet.formats.motion import Motion
+from qecnet.formats.move import move_bytes, move_file
+from qecnet.formats.read import ReadError, read, read_bytes, read_cloud
 from qecnet.formats.write import write
 
-__all__ = ["ReadError", "read", "read_cloud", "write"]
+__all__ = ["SUFFIXES", "Motion", "ReadError", "move_bytes", "move_file", "read", "read_bytes", "read_cloud", "write"]

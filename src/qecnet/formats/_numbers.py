@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 
 from qecnet.formats._parts import Malformed
 
-_BLOCK = 1 << 16  # bytes worked on at once: what it takes beside the result stays in the cache
-_TENS = 10.0 ** np.arange(23)  # all that float64 holds exactly
+_BLOCK = 1 << 16  # bytes worked on at once, so that the intermediate arrays stay in the cache
+_TENS = 10.0 ** np.arange(23)  # all powers of ten that float64 holds exactly
 
 
-def numbers(text: bytes) -> NDArray[np.float64]:
-    """All numbers of a text, in order; anything between two of them is white space."""
+def parse_numbers(text: bytes) -> NDArray[np.float64]:
+    """All numbers of a text, in order, separated by white space."""
     return np.concatenate([_values(block) for block in _blocks(text)] or [np.empty(0)])
 
 
-def rows(text: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """All numbers of a text, and how many of them stand on each line that is not blank."""
+def parse_rows(text: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """All numbers of a text, and how many of them are on each line that is not blank."""
     values, counts = [np.empty(0)], [np.empty(0, np.int64)]
     for block in _blocks(text):
         ends = np.flatnonzero(_is_end(block))
@@ -31,25 +31,37 @@ def rows(text: bytes) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     return np.concatenate(values), count[count > 0]
 
 
-def table(text: bytes) -> NDArray[np.float64]:
+def parse_table(text: bytes) -> NDArray[np.float64]:
     """The numbers of a text as (lines, columns)."""
-    values, counts = rows(text)
+    values, counts = parse_rows(text)
     if len(counts) == 0:
         raise Malformed("holds no numbers; a cloud needs at least one line of them")
     if (counts != counts[0]).any():
         line = int((counts != counts[0]).argmax())
         raise Malformed(
             f"has {counts[line]} numbers on line {line + 1} of its data and {counts[0]} on the first; "
-            "each line needs as many"
+            "every line needs the same number of columns"
         )
     return values.reshape(len(counts), counts[0])
 
 
-def without_comments(text: bytes) -> bytes:
-    """The text with ``#`` and all that follows it on a line taken out, and every line ended by a line feed."""
+def blank_comments(text: bytes) -> bytes:
+    """The text with ``#`` and all that follows it on a line blanked, and every line ended by a line feed.
+
+    Each remaining byte keeps its place.
+    """
     if b"#" in text:
-        text = re.sub(rb"#[^\r\n]*", b"", text)
+        text = re.sub(rb"#[^\r\n]*", lambda comment: b" " * len(comment[0]), text)
     return text.replace(b"\r", b"\n") if b"\n" not in text else text
+
+
+def is_number(word: bytes) -> bool:
+    """Whether one word is a number in any language; Python alone accepts `1_000`."""
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return b"_" not in word
 
 
 def _blocks(text: bytes) -> Iterator[bytes]:
@@ -75,23 +87,23 @@ def _values(block: bytes) -> NDArray[np.float64]:
 
 
 def _floats(block: bytes) -> NDArray[np.float64]:
-    """The long way: any number that C reads, `1e-5` and `nan` among them."""
+    """The slow way: any number that C reads, such as `1e-5` and `nan`."""
     try:
         values = np.fromstring(block, sep=" ")
     except ValueError:
         values = np.empty(0)
-    # One word can pass for two numbers (`1-2`), and older NumPy stops at the first bad word with a warning alone.
+    # One word can pass for two numbers (`1-2`), and older NumPy only warns at the first bad word.
     if len(values) != np.count_nonzero(_is_end(block)):
         word = next((w for w in block.split() if not is_number(w)), b"")
-        raise Malformed(f"has {word[:20]!r} where a number belongs; the file is damaged or of another kind")
+        raise Malformed(f"has {word[:20]!r} in place of a number; the file is damaged or of another format")
     return values
 
 
 def _decimals(block: bytes) -> NDArray[np.float64] | None:
-    """The values of a block of plain decimals such as `-12.5`, or None where anything else is in it.
+    """The values of a block of plain decimals such as `-12.5`, or None if it holds anything else.
 
-    The digits without their point are an integer, which C reads many times faster than it reads a float. Below 2^53,
-    and over a power of ten up to 10^22, it makes one division of two exact numbers, which rounds as it should.
+    Without their point, the digits are an integer, which C parses many times faster than a float. An integer below 2^53
+    over a power of ten up to 10^22 is one division of two exact numbers, so the result is rounded correctly.
     """
     characters = np.frombuffer(block, np.uint8)
     # A last word `-` would pass for 0.
@@ -113,18 +125,9 @@ def _decimals(block: bytes) -> NDArray[np.float64] | None:
     behind = end - points
     if (points[1:] <= end[:-1]).any() or behind.min() < 0 or behind.max() >= len(_TENS):
         return None
-    # Without its point, `.-5` would pass for a number, and a word `.` would be gone.
+    # Without its point, `.-5` would pass for a number, and a word `.` would vanish.
     if (characters[points + 1] == ord("-")).any() or (characters[points[behind == 0] - 1] < ord("0")).any():
         return None
     places = np.zeros(len(ends), np.int64)
     places[word] = behind
     return digits / _TENS[places]
-
-
-def is_number(word: bytes) -> bool:
-    """Whether one word is a number by itself, in any language but Python, where `1_000` is one too."""
-    try:
-        float(word)
-    except ValueError:
-        return False
-    return b"_" not in word

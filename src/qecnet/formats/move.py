@@ -1,90 +1,97 @@
-"""Rigid motions of whole files: points and normals move, and everything else, materials among it, stays."""
+"""Motions of whole files: points and normals move, and everything else stays as it was."""
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
 from collections.abc import Callable
-from pathlib import Path, PurePath
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
 
 from qecnet.files import write_whole
-from qecnet.formats import _formats, _move_binary, _move_text, _stl
-from qecnet.formats.read import _load, _read_error
-from qecnet.formats.rigid import Rigid
+from qecnet.formats import _registry, obj
+from qecnet.formats._materials import MaterialCopy
+from qecnet.formats.motion import Array, Motion
+from qecnet.formats.read import STANDARD_INPUT, as_read_error, load_bytes, read_bytes
+from qecnet.formats.write import write
+from qecnet.geometry.cloud import PointCloud
+from qecnet.geometry.mesh import Mesh
 
-_LIBRARY = re.compile(rb"^[ \t]*mtllib[ \t]+([^\r\n]+)", re.MULTILINE)
-_TEXTURE = re.compile(rb"^[ \t]*(?:map_\w+|bump|disp|decal|refl|norm)[ \t]+(?:[^\r\n]*[ \t])?(\S+)", re.MULTILINE)
 
+def move_file(source: str | os.PathLike[str], target: str | os.PathLike[str], motion: Motion) -> list[Path]:
+    """Writes a file like `source` with its points and normals moved, whole or not at all.
 
-def move_file(source: str | os.PathLike[str], target: str | os.PathLike[str], motion: Rigid) -> None:
-    """Writes a file like `source`, in the same format, with its points and normals moved; whole or not at all.
+    If the target has the source's extension or format, all else in the file stays as it was, and numbers in text keep
+    their digits. Otherwise the shape is converted to the format of the target's extension.
 
-    An OBJ's material libraries, and the pictures that they name, are copied beside the target where they are not there.
+    The material libraries of an OBJ and the images that they name are copied beside the target: `.mtl` and image files
+    below the OBJ's folder only, no hidden ones and no symbolic links. A name that is taken by another content is
+    replaced, in the copies too, by one that begins with the target's.
+
+    Args:
+        source: the file to read; `-` is standard input.
+        target: the file to write.
+        motion: where points and normals go.
+
+    Returns:
+        The material files that were copied.
+
+    Raises:
+        ReadError: the source cannot be read.
+        ValueError: the target's format cannot hold the shape.
+        OSError: the target cannot be written.
     """
     source, target = Path(source), Path(target)
-    data = _load(source)
+    data, suffix = load_bytes(source), source.suffix.lower()
     try:
-        moved = moved_bytes(data, source.suffix.lower(), motion)
+        form = _registry.find_format(data, suffix)
+        is_converted = form.move is None or target.suffix.lower() not in (suffix, *form.suffixes)
+        shape = _move_shape(read_bytes(data, source), motion) if is_converted else None
+        moved = b"" if is_converted else move_bytes(data, suffix, motion)
     except ValueError as error:
-        raise _read_error(source, error) from error
-    write_whole(target, moved)
-    if _formats.kind_of(data, source.suffix.lower()) == ".obj":
-        _copy_materials(data, source.parent, target.parent)
+        raise as_read_error(source, error) from error
+    if shape is not None:
+        write(target, shape)
+        return []
+    if str(source) == STANDARD_INPUT:
+        write_whole(target, moved)
+        return []
+    mode = source.stat().st_mode
+    if form is not obj.FORMAT:
+        write_whole(target, moved, mode)
+        return []
+    materials = MaterialCopy(moved, source.parent, target)
+    with materials.write():
+        write_whole(target, materials.obj, mode)
+    return materials.written
 
 
-def moved_bytes(data: bytes, suffix: str, motion: Rigid) -> bytes:
-    """The content of a file of this extension after a motion."""
-    _formats.parse(data, suffix)  # what cannot be read is not moved, either
-    data = data.removeprefix(b"\xef\xbb\xbf")
-    kind = _formats.kind_of(data, suffix)
-    return _MOVERS[kind](data, motion)
+def move_bytes(data: bytes, suffix: str, motion: Motion) -> bytes:
+    """The content of a file after a motion, in the same format.
+
+    Args:
+        data: the content of the file.
+        suffix: its lower-case extension, with the dot.
+        motion: where points and normals go.
+
+    Raises:
+        ValueError: the content cannot be read, or its format cannot be moved in place.
+    """
+    _registry.parse(data, suffix)  # a file that cannot be read is not moved, either
+    form = _registry.find_format(data, suffix)
+    if form.move is None:
+        raise ValueError("is in a format that can be read but not written; convert it to another")
+    return form.move(data.removeprefix(b"\xef\xbb\xbf"), motion)
 
 
-def _stl_of(data: bytes, motion: Rigid) -> bytes:
-    return (_move_text.stl if _stl.is_text(data) else _move_binary.stl)(data, motion)
+def _move_shape(shape: Mesh | PointCloud, motion: Motion) -> Mesh | PointCloud:
+    if isinstance(shape, Mesh):
+        return replace(shape, vertices=_apply(motion.points, shape.vertices))
+    normals = None if shape.normals is None else _apply(motion.directions, shape.normals)
+    return replace(shape, points=_apply(motion.points, shape.points), normals=normals)
 
 
-def _ply_of(data: bytes, motion: Rigid) -> bytes:
-    text = re.search(rb"^format[ \t]+ascii", data[:4096], re.MULTILINE)
-    return (_move_text.ply if text else _move_binary.ply)(data, motion)
-
-
-def _pcd_of(data: bytes, motion: Rigid) -> bytes:
-    text = re.search(rb"^DATA[ \t]+ascii", data, re.MULTILINE)
-    return (_move_text.pcd if text else _move_binary.pcd)(data, motion)
-
-
-_MOVERS: dict[str, Callable[[bytes, Rigid], bytes]] = {
-    ".off": _move_text.off,
-    ".obj": _move_text.obj,
-    ".ply": _ply_of,
-    ".stl": _stl_of,
-    ".pcd": _pcd_of,
-    ".xyz": _move_text.table,
-    ".txt": _move_text.table,
-    ".csv": _move_text.table,
-    ".npy": _move_binary.npy,
-    ".npz": _move_binary.npz,
-}
-
-
-def _copy_materials(data: bytes, source: Path, target: Path) -> None:
-    for library in _named(_LIBRARY, data):
-        if _copied(library, source, target):
-            for texture in _named(_TEXTURE, (source / library).read_bytes()):
-                _copied(texture, source, target)
-
-
-def _named(pattern: re.Pattern[bytes], data: bytes) -> list[PurePath]:
-    return [PurePath(os.fsdecode(name.strip())) for name in pattern.findall(data)]
-
-
-def _copied(name: PurePath, source: Path, target: Path) -> bool:
-    """Copies a file that is named relative to `source`; what lies elsewhere is found from anywhere, or not ours."""
-    if name.is_absolute() or ".." in name.parts or not (source / name).is_file():
-        return False
-    if not (target / name).exists():
-        (target / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(source / name, target / name)
-    return True
+def _apply(move: Callable[[Array], Array], values: Tensor) -> Tensor:
+    return torch.from_numpy(move(values.double().numpy()))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+import sys
+from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -12,9 +14,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from qecnet.formats import _formats
+from qecnet.formats import _registry
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.mesh import Mesh
+
+STANDARD_INPUT = "-"
 
 
 class ReadError(ValueError):
@@ -22,30 +26,44 @@ class ReadError(ValueError):
 
 
 def read(path: str | os.PathLike[str]) -> Mesh | PointCloud:
-    """Reads OFF, OBJ, PLY, STL, PCD, XYZ/TXT/CSV, NPY or NPZ, told apart by content where the extension lies.
+    """Reads a file in any format of `SUFFIXES`, recognised by its content, and by its extension as a last resort.
 
-    What has faces is a `Mesh`, all objects of a file together, with polygons cut into triangles (its normals are its
-    faces', whatever the file gives); everything else is a `PointCloud`, with normals where the file gives each point
-    one. Coordinates are the file's own, in float64. What is not finite has been dropped, and from a cloud exact
-    repeats too: see the counts `non_finite` and `duplicates`.
+    A file with faces becomes one `Mesh` of all its objects, with polygons cut into triangles; its normals are those of
+    the faces. Any other file becomes a `PointCloud`, with normals if the file has one for each point. Coordinates are
+    those of the file, in float64. Points that are not finite are dropped, and from a cloud exact repeats too;
+    `non_finite` and `duplicates` count them.
 
-    Raises `ReadError` for anything that cannot be read. The memory used is in proportion to the file's length, whatever
-    its header promises.
+    Memory stays in proportion to the length of the file, whatever its header declares; compressed files may unpack to
+    512 MB, or to what the environment variable QECNET_MAX_UNPACKED_MB says.
+
+    Args:
+        path: the file; `-` is standard input.
+
+    Raises:
+        ReadError: the file cannot be read.
     """
     path = Path(path)
-    data = _load(path)
+    data = load_bytes(path)
     try:
-        return shape_of(data, path)
+        return read_bytes(data, path)
     except ValueError as error:
-        raise _read_error(path, error) from error
+        raise as_read_error(path, error) from error
 
 
-def shape_of(data: bytes, path: PurePath) -> Mesh | PointCloud:
-    """The shape in the bytes of a file of this path, which gives its name and extension."""
-    points, faces, normals = _formats.parse(data, path.suffix.lower())
+def read_bytes(data: bytes, path: PurePath) -> Mesh | PointCloud:
+    """Reads the content of a file, as `read` does.
+
+    Args:
+        data: the content.
+        path: the file's path, which gives its name and extension; nothing is opened.
+
+    Raises:
+        ValueError: the content cannot be read; the message does not name the file.
+    """
+    points, faces, normals = _registry.parse(data, path.suffix.lower())
     if faces is not None:
         mesh = Mesh(_tensor(points), _tensor(faces), path.name)
-        # Asked of NumPy, on one thread: on a busy machine, torch's waking of others took longer than the file.
+        # Checked by NumPy, on one thread: on a busy machine, waking torch's threads took longer than the file.
         return mesh if np.isfinite(points).all() else mesh.clean()
     return PointCloud(_tensor(points), None if normals is None else _tensor(normals), path.name).clean()
 
@@ -53,9 +71,15 @@ def shape_of(data: bytes, path: PurePath) -> Mesh | PointCloud:
 def read_cloud(
     path: str | os.PathLike[str], count: int = 10_000, *, generator: torch.Generator | int = 0
 ) -> PointCloud:
-    """A cloud as it is in the file, or `count` points drawn from a mesh uniformly by area.
+    """Reads a cloud as it is in the file, or samples a mesh uniformly by area.
 
-    `generator` is a generator or the seed of a new one: by default a file gives the same points each time.
+    Args:
+        path: the file.
+        count: number of points to sample from a mesh.
+        generator: a generator, or the seed of a new one; by default a file gives the same points each time.
+
+    Raises:
+        ReadError: the file cannot be read, or its mesh has no area.
     """
     shape = read(path)
     if isinstance(shape, PointCloud):
@@ -65,28 +89,37 @@ def read_cloud(
     try:
         return shape.sample(count, generator)
     except ValueError as error:
-        raise _read_error(Path(path), error) from error
+        raise as_read_error(Path(path), error) from error
 
 
-def _load(path: Path) -> bytes:
+def load_bytes(path: Path) -> bytes:
+    """The content of a regular file, or of standard input."""
+    if str(path) == STANDARD_INPUT:
+        return _load_standard_input()
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise ReadError(f"{path}: is a directory; give the path of a file")
         if not stat.S_ISREG(mode):
-            raise ReadError(f"{path}: is a device or a pipe; give the path of a file")
+            raise ReadError(f"{path}: is a device or a pipe; give the path of a file, or - for standard input")
         return path.read_bytes()
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ReadError(f"{path}: cannot be opened ({reason}); give the path of a file that can be read") from error
 
 
+@cache
+def _load_standard_input() -> bytes:
+    """Everything in standard input, which can be read only once."""
+    return sys.stdin.buffer.read()
+
+
 def _tensor(array: NDArray[Any]) -> Tensor:
-    # A copy of its own: the array may be a view that would keep all the rest of the file in memory.
+    # A copy: the array may be a view that would keep the rest of the file in memory.
     return torch.from_numpy(np.array(array, order="C"))
 
 
-def _read_error(path: Path, error: ValueError) -> ReadError:
+def as_read_error(path: Path, error: ValueError) -> ReadError:
+    """The error with the file's name in front, and nothing in it that moves a terminal's cursor."""
     reason = str(error).removeprefix(f"{path.name}: ")
-    # What a damaged file puts into the sentence must not move a terminal's cursor.
     return ReadError(f"{path}: " + "".join(c if c.isprintable() else "?" for c in reason))

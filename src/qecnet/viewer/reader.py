@@ -13,7 +13,7 @@ from threading import Lock
 import torch
 from torch import Tensor
 
-from qecnet.formats.read import shape_of
+from qecnet.formats import read_bytes
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.viewer.wire import packed, unpacked
 
@@ -130,7 +130,7 @@ def _limit_memory() -> None:
 
 def _read(name: str, data: bytes) -> bytes:
     try:
-        shape = shape_of(data, PurePath(name))
+        shape = read_bytes(data, PurePath(name))
         points = shape.vertices if isinstance(shape, Mesh) else shape.points
         size = max(len(points), len(shape.faces) if isinstance(shape, Mesh) else 0)
         if size > MOST_POINTS:

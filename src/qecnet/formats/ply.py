@@ -1,16 +1,23 @@
-"""PLY, ASCII and binary in either byte order: a mesh where it has faces, a cloud where it has none."""
+"""PLY, ASCII and binary in either byte order: a mesh if it has faces, a cloud if it has none."""
 
 from __future__ import annotations
 
 import re
 import struct
+from array import array
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from qecnet.formats._numbers import numbers
-from qecnet.formats._parts import Malformed, Parts, fan, stack, whole
+from qecnet.formats._encoding import cloud_table, encode_little_endian
+from qecnet.formats._format import Format
+from qecnet.formats._numbers import parse_numbers
+from qecnet.formats._parts import Malformed, Parts, stack_columns, to_integers, triangulate
+from qecnet.formats._rewriting import find_words, move_named_words
+from qecnet.formats.motion import XYZ, Motion, check_float, move_columns
+from qecnet.geometry.cloud import PointCloud
+from qecnet.geometry.mesh import Mesh
 
 _TYPES = {
     "char": "i1",
@@ -24,8 +31,9 @@ _TYPES = {
 }
 _TYPES |= {np.dtype(kind).name: kind for kind in _TYPES.values()}  # int8, uint8, …, float64: PLY's later names
 _ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": "="}
+_MAGIC = re.compile(rb"ply\s")
 _HEADER = re.compile(rb"ply[ \t]*(\r\n|\n|\r)(.*?)(?<=[\r\n])end_header[ \t]*\1", re.DOTALL)
-
+_NORMALS = ("nx", "ny", "nz")
 
 _Lists = dict[str, tuple[NDArray[Any], NDArray[np.int64]]]
 
@@ -42,31 +50,36 @@ class _Element(NamedTuple):
     properties: list[_Property]
 
 
-def parse(data: bytes) -> Parts:
-    match = _HEADER.match(data)
-    if match is None:
-        raise Malformed("begins as a PLY and has no `end_header` line; the file was cut short")
-    is_text, elements = _elements(match[2].decode("latin-1"))
-    body = memoryview(data)[match.end() :]
-    if is_text:
-        # Text becomes float64 in memory, so that one reader does for both.
-        body = numbers(bytes(body)).data.cast("B")
-        elements = [e._replace(properties=[_as_double(p) for p in e.properties]) for e in elements]
+class _Contents(NamedTuple):
+    is_text: bool
+    elements: list[_Element]  # as the header declares them
+    stored: list[_Element]  # as they are in `body`
+    start: int  # of the body in the file
+    body: memoryview  # of a text file, its numbers as float64, so that one reader does for both
+
+
+def _matches(data: bytes, text: bytes) -> bool:
+    return _MAGIC.match(text) is not None
+
+
+def _parse(data: bytes) -> Parts:
+    contents = _open(data)
+    body = contents.body
     points = normals = triangles = None
-    for element in elements:
+    for element in contents.stored:
         if element.name == "vertex" and points is None:
             columns = _scalars(body, element)
-            points, normals = stack(columns, ("x", "y", "z")), stack(columns, ("nx", "ny", "nz"))
+            points, normals = stack_columns(columns, XYZ), stack_columns(columns, _NORMALS)
             if points is None:
-                raise Malformed("has vertices without single numbers x, y and z; write it anew with these")
+                raise Malformed("has vertices without single numbers x, y and z; save it with these")
         elif element.name == "face" and element.rows and triangles is None:
             lists = _lists(body, element)
             corners, sizes = lists.get("vertex_indices") or lists.get("vertex_index") or (None, None)
             if corners is None or sizes is None:
-                raise Malformed("has faces without a list `vertex_indices`; write it anew with these")
-            triangles = fan(whole(corners.astype(np.float64)), sizes)
+                raise Malformed("has faces without a list `vertex_indices`; save it with one")
+            triangles = triangulate(to_integers(corners.astype(np.float64)), sizes)
         elif element.name == "tristrips":
-            raise Malformed("has its surface in triangle strips, which are not read; write it anew with plain faces")
+            raise Malformed("has its surface in triangle strips, which are not supported; save it with plain faces")
         if points is not None and triangles is not None:
             break
         body = body[_size(body, element) :]
@@ -75,7 +88,18 @@ def parse(data: bytes) -> Parts:
     return Parts(points, triangles, normals)
 
 
-def _elements(header: str) -> tuple[bool, list[_Element]]:
+def _open(data: bytes | bytearray) -> _Contents:
+    match = _HEADER.match(data)
+    if match is None:
+        raise Malformed("begins as a PLY and has no `end_header` line; the file was cut short")
+    is_text, elements = _parse_header(match[2].decode("latin-1"))
+    if not is_text:
+        return _Contents(False, elements, elements, match.end(), memoryview(data)[match.end() :])
+    stored = [e._replace(properties=[_as_double(p) for p in e.properties]) for e in elements]
+    return _Contents(True, elements, stored, match.end(), parse_numbers(bytes(data[match.end() :])).data.cast("B"))
+
+
+def _parse_header(header: str) -> tuple[bool, list[_Element]]:
     order = ""
     elements: list[_Element] = []
     for line in re.split("\r\n|\n|\r", header):
@@ -91,7 +115,7 @@ def _elements(header: str) -> tuple[bool, list[_Element]]:
             case ["property", kind, name] if elements and kind in _TYPES:
                 elements[-1].properties.append(_Property(name, order + _TYPES[kind], None))
             case _:
-                raise Malformed(f"has the header line {line[:60]!r}, which no PLY has; write it anew")
+                raise Malformed(f"has the header line {line[:60]!r}, which is not part of PLY; save it again")
     return order == "=", elements
 
 
@@ -105,7 +129,7 @@ def _has_lists(element: _Element) -> bool:
 
 def _cut_short(element: _Element) -> Malformed:
     return Malformed(
-        f"promises {element.rows:,} of {element.name!r} and ends before the last; "
+        f"declares {element.rows:,} of {element.name!r} and ends before the last; "
         "the file was cut short or its header is wrong"
     )
 
@@ -119,7 +143,7 @@ def _size(body: memoryview, element: _Element) -> int:
 def _scalars(body: memoryview, element: _Element) -> dict[str, NDArray[Any]]:
     """Each property of an element that holds single numbers only, (count,)."""
     if _has_lists(element):
-        raise Malformed(f"has a list among the properties of {element.name!r}; write it anew without")
+        raise Malformed(f"has a list among the properties of {element.name!r}; save it without")
     if element.rows == 0 or not element.properties:
         raise Malformed(f"has nothing in {element.name!r}; a shape needs at least one point")
     if _size(body, element) > len(body):
@@ -153,8 +177,9 @@ def _lists(body: memoryview, element: _Element) -> _Lists:
 
 def _walk(body: memoryview, element: _Element) -> tuple[_Lists, int]:
     """The lists of an element, row by row, and its size in bytes."""
-    items: dict[str, list[memoryview]] = {p.name: [] for p in element.properties if p.counted_by}
-    lengths: dict[str, list[int]] = {name: [] for name in items}
+    _check_rows(body, element)
+    items = {p.name: bytearray() for p in element.properties if p.counted_by}
+    lengths = {name: array("q") for name in items}
     steps = [
         (p.name, np.dtype(p.type).itemsize, p.counted_by and struct.Struct(p.type[0] + np.dtype(p.counted_by).char))
         for p in element.properties
@@ -172,11 +197,56 @@ def _walk(body: memoryview, element: _Element) -> tuple[_Lists, int]:
                     raise _cut_short(element)
                 length = int(length)
                 lengths[name].append(length)
-                items[name].append(body[at : at + length * size])
+                items[name] += body[at : at + length * size]
             at += length * size
     if at > len(body):
         raise _cut_short(element)
     kinds = {p.name: p.type for p in element.properties}
-    return {
-        name: (np.frombuffer(b"".join(items[name]), kinds[name]), np.array(lengths[name], np.int64)) for name in items
-    }, at
+    return {n: (np.frombuffer(items[n], kinds[n]), np.frombuffer(lengths[n], np.int64)) for n in items}, at
+
+
+def _check_rows(body: memoryview, element: _Element) -> None:
+    """Refuses more rows than the bytes have room for, even if every list is empty, before any row is read."""
+    smallest = sum(np.dtype(p.counted_by or p.type).itemsize for p in element.properties)
+    if element.rows * smallest > len(body):
+        raise _cut_short(element)
+
+
+def _move(data: bytes, motion: Motion) -> bytes:
+    moved = bytearray(data)
+    contents = _open(moved)
+    place = next(i for i, element in enumerate(contents.elements) if element.name == "vertex")
+    start = 0
+    for element in contents.stored[:place]:
+        start += _size(contents.body[start:], element)
+    declared = contents.elements[place]
+    if not contents.is_text:
+        move_columns(_scalars(contents.body[start:], declared), _NORMALS, motion)
+        return bytes(moved)
+    check_float([np.dtype(p.type).kind == "f" for p in declared.properties if p.name in XYZ + _NORMALS])
+    names = [p.name for p in declared.properties]
+    first = start // 8
+    words = find_words(data, contents.start)[first : first + declared.rows * len(names)]
+    return move_named_words(data, words, names, _NORMALS, motion)
+
+
+def _encode_cloud(cloud: PointCloud) -> bytes:
+    table = cloud_table(cloud)
+    return _encode_header(table, XYZ + _NORMALS) + b"end_header\n" + encode_little_endian(table)
+
+
+def _encode_mesh(mesh: Mesh) -> bytes:
+    vertices = mesh.vertices.numpy(force=True)
+    faces = np.empty(len(mesh.faces), [("corners", "u1"), ("at", "<i4", 3)])
+    faces["corners"], faces["at"] = 3, mesh.faces.numpy(force=True)
+    lists = f"element face {len(faces)}\nproperty list uchar int vertex_indices\nend_header\n"
+    return _encode_header(vertices, XYZ) + lists.encode() + encode_little_endian(vertices) + faces.tobytes()
+
+
+def _encode_header(table: NDArray[Any], names: tuple[str, ...]) -> bytes:
+    kind = {4: "float", 8: "double"}[table.itemsize]
+    lines = [f"property {kind} {name}" for name in names[: table.shape[1]]]
+    return "\n".join(["ply", "format binary_little_endian 1.0", f"element vertex {len(table)}", *lines, ""]).encode()
+
+
+FORMAT = Format((".ply",), _matches, _parse, _move, _encode_mesh, _encode_cloud)

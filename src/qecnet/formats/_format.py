@@ -1,0 +1,32 @@
+"""What a file format consists of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from qecnet.formats._parts import Parts
+from qecnet.formats.motion import Motion
+from qecnet.geometry.cloud import PointCloud
+from qecnet.geometry.mesh import Mesh
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format: how it is recognised, read, moved and written.
+
+    Attributes:
+        suffixes: lower-case extensions, with the dot.
+        matches: whether a file is of this format, from all of its bytes and from its first text without comments.
+        parse: the arrays in a file's bytes; raises `Malformed`.
+        move: the same file with its points and normals moved and all else as it was. It is given only bytes that
+            `parse` has accepted. None where a file can only be converted.
+        encode_mesh, encode_cloud: the bytes of a file that holds this shape; None where a format cannot hold it.
+    """
+
+    suffixes: tuple[str, ...]
+    matches: Callable[[bytes, bytes], bool]
+    parse: Callable[[bytes], Parts]
+    move: Callable[[bytes, Motion], bytes] | None = None
+    encode_mesh: Callable[[Mesh], bytes] | None = None
+    encode_cloud: Callable[[PointCloud], bytes] | None = None

@@ -1,0 +1,91 @@
+"""LAS and LAZ, the formats of laser scanners, through laspy. Takes the extra `qecnet[formats]`."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import numpy as np
+
+from qecnet.formats._format import Format
+from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
+from qecnet.formats.motion import Array, Motion
+from qecnet.formats.scenes import import_extra
+from qecnet.geometry.cloud import PointCloud
+
+_STEPS = 10**9  # coordinates are stored as whole multiples of a scale; int32 holds two billion
+
+
+def _matches(data: bytes, text: bytes) -> bool:
+    return data.startswith(b"LASF")
+
+
+def _parse(data: bytes) -> Parts:
+    file = _load(data)
+    points = np.stack([file.x, file.y, file.z], axis=1).astype(np.float64)
+    if len(points) == 0:
+        raise Malformed("has no points; a cloud needs at least one")
+    return Parts(points)
+
+
+def _load(data: bytes) -> Any:
+    laspy = import_extra("laspy", "a LAS or LAZ file")
+    try:
+        with laspy.open(io.BytesIO(data), closefd=False) as reader:
+            header = reader.header
+            size = header.point_count * header.point_format.size
+            if header.are_points_compressed:
+                check_unpacked_size(size)
+            elif header.offset_to_point_data + size > len(data):
+                raise Malformed(f"declares {header.point_count:,} points and ends before the last; it was cut short")
+            return reader.read()
+    except (Malformed, MemoryError):
+        raise
+    except BaseException as error:  # the decoder of LAZ raises an exception of its own, which is no Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise Malformed(f"cannot be read as LAS or LAZ ({str(error)[:60]}); the file is damaged") from error
+
+
+def _move(data: bytes, motion: Motion) -> bytes:
+    file = _load(data)
+    _set_points(file, motion.points(np.stack([file.x, file.y, file.z], axis=1).astype(np.float64)))
+    return _save(file, file.header.are_points_compressed)
+
+
+def _set_points(file: Any, points: Array) -> None:
+    """Stores points with the file's own resolution, or a coarser one if they would not fit."""
+    low, high = points.min(0), points.max(0)
+    offsets = np.round((low + high) / 2)
+    scales = np.maximum(file.header.scales, 10.0 ** np.ceil(np.log10(np.maximum(high - low, 1e-300) / _STEPS)))
+    file.change_scaling(scales=scales, offsets=offsets)
+    file.x, file.y, file.z = points.T
+
+
+def _save(file: Any, compress: bool) -> bytes:
+    out = io.BytesIO()
+    file.write(out, do_compress=compress)
+    return out.getvalue()
+
+
+def _encode(cloud: PointCloud, compress: bool) -> bytes:
+    laspy = import_extra("laspy", "a LAS or LAZ file")
+    header = laspy.LasHeader(point_format=0, version="1.2")
+    header.scales = np.full(3, 1e-12)
+    file = laspy.LasData(header)
+    points = cloud.points.double().numpy(force=True)
+    file.x, file.y, file.z = np.zeros((3, len(points)))
+    _set_points(file, points)
+    return _save(file, compress)
+
+
+def _encode_las(cloud: PointCloud) -> bytes:
+    return _encode(cloud, compress=False)
+
+
+def _encode_laz(cloud: PointCloud) -> bytes:
+    return _encode(cloud, compress=True)
+
+
+FORMAT = Format((".las",), _matches, _parse, _move, encode_cloud=_encode_las)
+LAZ = Format((".laz",), _matches, _parse, _move, encode_cloud=_encode_laz)

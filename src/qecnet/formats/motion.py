@@ -1,0 +1,65 @@
+"""Rigid motions of points and normals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qecnet.formats._parts import Malformed, stack_columns
+
+Array = NDArray[np.float64]
+XYZ = ("x", "y", "z")
+
+
+@dataclass(frozen=True, eq=False)
+class Motion:
+    """The map `x → scale · rotation (x − about) + about + translation`.
+
+    Attributes:
+        rotation: (3, 3) float64.
+        translation: (3,) float64.
+        about: (3,) float64, the point that stays in place when there is no translation.
+        scale: a factor for units that differ; 1 for a rigid motion.
+    """
+
+    rotation: Array
+    translation: Array
+    about: Array
+    scale: float = 1.0
+
+    def points(self, points: Array) -> Array:
+        """Moves points. (N, 3) → (N, 3)"""
+        return self.scale * self.directions(points - self.about) + (self.about + self.translation)
+
+    def directions(self, directions: Array) -> Array:
+        """Rotates normals, which have no position and keep their length. (N, 3) → (N, 3)"""
+        rotated: Array = directions @ self.rotation.T
+        return rotated
+
+    @property
+    def matrix(self) -> Array:
+        """(4, 4), the motion of homogeneous columns."""
+        matrix = np.eye(4)
+        matrix[:3, :3] = self.scale * self.rotation
+        matrix[:3, 3] = self.points(np.zeros((1, 3)))[0]
+        return matrix
+
+
+def move_columns(columns: Mapping[str, NDArray[Any]], normals: tuple[str, ...], motion: Motion) -> None:
+    """Moves the columns x, y and z in place, and those named `normals` where there are any."""
+    for names, move in ((XYZ, motion.points), (normals, motion.directions)):
+        values = stack_columns(columns, names)
+        if values is not None:
+            check_float([columns[name].dtype.kind == "f" for name in names])
+            for name, column in zip(names, move(values).T, strict=True):
+                columns[name][:] = column
+
+
+def check_float(are_floats: list[bool]) -> None:
+    """Refuses coordinates that a file declares to be integers."""
+    if not all(are_floats):
+        raise Malformed("stores its coordinates as integers, which cannot be rotated; save it with floats")

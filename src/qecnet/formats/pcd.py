@@ -1,0 +1,178 @@
+"""PCD, the Point Cloud Library's format: ASCII, binary and compressed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+import lzf
+import numpy as np
+from numpy.typing import NDArray
+
+from qecnet.formats._encoding import cloud_table, encode_little_endian
+from qecnet.formats._format import Format
+from qecnet.formats._numbers import parse_numbers
+from qecnet.formats._parts import Malformed, Parts, check_unpacked_size, stack_columns
+from qecnet.formats._rewriting import find_words, move_named_words
+from qecnet.formats.motion import XYZ, Motion, move_columns
+from qecnet.geometry.cloud import PointCloud
+
+_MAGIC = re.compile(rb"(VERSION|FIELDS)[ \t]")
+_HEADER = re.compile(rb"(.*?)^DATA[ \t]+(\w+)[ \t]*\r?\n", re.DOTALL | re.MULTILINE)
+_TYPES = {t: f"<{t.lower()}" for t in ("F4", "F8", "I1", "I2", "I4", "I8", "U1", "U2", "U4", "U8")}
+_LZF_RATIO = 88  # three bytes of LZF become 264 at the most
+_NORMALS = ("normal_x", "normal_y", "normal_z")
+
+
+class _Field(NamedTuple):
+    name: str
+    type: str
+    items: int
+
+    @property
+    def size(self) -> int:
+        return self.items * np.dtype(self.type).itemsize
+
+
+class _Header(NamedTuple):
+    fields: list[_Field]
+    points: int
+    encoding: bytes
+    end: int
+
+    @property
+    def row(self) -> int:
+        return sum(field.size for field in self.fields)
+
+
+def _matches(data: bytes, text: bytes) -> bool:
+    return _MAGIC.match(text) is not None
+
+
+def _parse(data: bytes) -> Parts:
+    header = _parse_header(data)
+    body = data[header.end :]
+    if header.encoding == b"ascii":
+        # Text becomes float64 in memory, so that one reader does for all.
+        header = header._replace(fields=[field._replace(type="=f8") for field in header.fields])
+        body = parse_numbers(body).tobytes()
+    elif header.encoding == b"binary_compressed":
+        body = _decompress(body, header.points * header.row)
+    columns = _columns(body, header)
+    points = stack_columns(columns, XYZ)
+    if points is None:
+        raise Malformed("has no fields x, y and z; a cloud needs them")
+    return Parts(points, normals=stack_columns(columns, _NORMALS))
+
+
+def _parse_header(data: bytes) -> _Header:
+    match = _HEADER.match(data)
+    if match is None:
+        raise Malformed("begins as a PCD and has no `DATA` line; the file was cut short")
+    if match[2] not in (b"ascii", b"binary", b"binary_compressed"):
+        raise Malformed(f"has DATA {match[2][:30]!r}; it may be ascii, binary or binary_compressed")
+    words = [line.split() for line in re.split("\r\n|\n|\r", match[1].decode("latin-1"))]
+    entries = {key: values for key, *values in filter(None, words)}
+    return _Header(_parse_fields(entries), _parse_count(entries), match[2], match.end())
+
+
+def _parse_fields(entries: dict[str, list[str]]) -> list[_Field]:
+    names = entries.get("FIELDS", [])
+    kinds, sizes, counts = (entries.get(key, []) for key in ("TYPE", "SIZE", "COUNT"))
+    counts = counts or ["1"] * len(names)
+    if not len(names) == len(kinds) == len(sizes) == len(counts) > 0:
+        raise Malformed("has FIELDS, SIZE, TYPE and COUNT of different lengths; its header is wrong")
+    fields = []
+    for name, kind, size, count in zip(names, kinds, sizes, counts, strict=True):
+        if kind + size not in _TYPES or not re.fullmatch("[1-9][0-9]{0,8}", count):
+            raise Malformed(
+                f"has the field {name[:20]!r} of TYPE {kind[:9]} SIZE {size[:9]} COUNT {count[:20]}, "
+                "which PCD does not allow; its header is wrong"
+            )
+        fields.append(_Field(name, _TYPES[kind + size], int(count)))
+    return fields
+
+
+def _parse_count(entries: dict[str, list[str]]) -> int:
+    """POINTS, which has to be WIDTH times HEIGHT if the header gives these."""
+    counts = {}
+    for key in ("POINTS", "WIDTH", "HEIGHT"):
+        value = " ".join(entries.get(key, ["1" if key == "HEIGHT" else ""]))
+        if re.fullmatch("[0-9]{1,18}", value):
+            counts[key] = int(value)
+    area = counts["WIDTH"] * counts["HEIGHT"] if counts.keys() >= {"WIDTH", "HEIGHT"} else None
+    count = counts.get("POINTS", area)
+    if count is None or (area is not None and area != count):
+        raise Malformed("has POINTS, WIDTH and HEIGHT that are missing or do not agree; its header is wrong")
+    if count == 0:
+        raise Malformed("has no points; a cloud needs at least one")
+    return count
+
+
+def _columns(body: bytes | bytearray, header: _Header) -> dict[str, NDArray[Any]]:
+    """Each field with one number per point, (N,), a view of the body."""
+    count, row = header.points, header.row
+    if count * row > len(body) or (header.encoding == b"ascii" and count * row != len(body)):
+        raise Malformed(f"declares {count:,} points and holds another number; it was cut short or its header is wrong")
+    columns: dict[str, NDArray[Any]] = {}
+    offset = 0
+    for field in header.fields:
+        # Compressed files hold one field of all points after another, the others one point after another.
+        by_field = header.encoding == b"binary_compressed"
+        start, step = (count * offset, field.size) if by_field else (offset, row)
+        if field.items == 1:
+            columns[field.name] = np.ndarray(count, field.type, body, start, (step,))
+        offset += field.size
+    return columns
+
+
+def _decompress(body: bytes, size: int) -> bytes:
+    packed, unpacked = (int.from_bytes(body[at : at + 4], "little") for at in (0, 4))
+    if len(body) < 8 + packed or unpacked != size or unpacked > _LZF_RATIO * packed:
+        raise Malformed("has compressed data of another length than its header declares; the file was cut short")
+    check_unpacked_size(unpacked)
+    try:
+        raw: bytes | None = lzf.decompress(body[8 : 8 + packed], unpacked)
+    except ValueError:
+        raw = None
+    if raw is None or len(raw) != unpacked:
+        raise Malformed("has compressed data that cannot be unpacked; the file is damaged")
+    return raw
+
+
+def _compress(raw: bytes) -> bytes:
+    packed: bytes = lzf.compress(raw, 2 * len(raw) + 64)  # enough room for data that does not become smaller
+    return len(packed).to_bytes(4, "little") + len(raw).to_bytes(4, "little") + packed
+
+
+def _move(data: bytes, motion: Motion) -> bytes:
+    header = _parse_header(data)
+    before, body = data[: header.end], data[header.end :]
+    if header.encoding == b"ascii":
+        names = [name for field in header.fields for name in (field.name, *[""] * (field.items - 1))]
+        return move_named_words(data, find_words(data, header.end), names, _NORMALS, motion)
+    is_packed = header.encoding == b"binary_compressed"
+    moved = bytearray(_decompress(body, header.points * header.row) if is_packed else body)
+    move_columns(_columns(moved, header), _NORMALS, motion)
+    return before + (_compress(bytes(moved)) if is_packed else moved)
+
+
+def _encode_cloud(cloud: PointCloud) -> bytes:
+    table = cloud_table(cloud)
+    names = (XYZ + _NORMALS)[: table.shape[1]]
+    every = {"SIZE": table.itemsize, "TYPE": "F", "COUNT": 1}
+    lines = [
+        "# .PCD v0.7 - Point Cloud Data file format",
+        "VERSION 0.7",
+        f"FIELDS {' '.join(names)}",
+        *(f"{key} {' '.join([str(value)] * len(names))}" for key, value in every.items()),
+        f"WIDTH {len(table)}",
+        "HEIGHT 1",
+        "VIEWPOINT 0 0 0 1 0 0 0",
+        f"POINTS {len(table)}",
+        "DATA binary\n",
+    ]
+    return "\n".join(lines).encode() + encode_little_endian(table)
+
+
+FORMAT = Format((".pcd",), _matches, _parse, _move, encode_cloud=_encode_cloud)

@@ -1,0 +1,165 @@
+"""glTF, GLB, 3MF and DAE (Collada), read through trimesh: all meshes of a scene, in its coordinates, as one shape.
+
+Takes the extra `qecnet[formats]`.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from qecnet.formats._format import Format
+from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
+from qecnet.formats.motion import Motion
+from qecnet.geometry.mesh import Mesh
+
+_GLB_HEADER = 12  # magic, version and length of the file
+_CHUNK_HEADER = 8  # length and kind of a chunk; the first chunk holds JSON
+
+
+def import_extra(name: str, kind: str) -> Any:
+    """A library of the extra `qecnet[formats]`, or one sentence that says how to install it."""
+    try:
+        return __import__(name)
+    except ImportError as error:
+        raise Malformed(f"is {kind}, which is read with {name}; pip install 'qecnet[formats]'") from error
+
+
+def _matches_glb(data: bytes, text: bytes) -> bool:
+    return data.startswith(b"glTF")
+
+
+def _matches_gltf(data: bytes, text: bytes) -> bool:
+    return text.startswith(b"{") and b'"asset"' in data
+
+
+def _matches_3mf(data: bytes, text: bytes) -> bool:
+    return data.startswith(b"PK\x03\x04") and b"[Content_Types].xml" in data
+
+
+def _matches_dae(data: bytes, text: bytes) -> bool:
+    return b"<COLLADA" in text[:4096]
+
+
+def _parse_glb(data: bytes) -> Parts:
+    _check_gltf(_split_glb(data)[0], len(data))
+    return _parse_scene(data, "glb")
+
+
+def _parse_gltf(data: bytes) -> Parts:
+    _check_gltf(_parse_json(data), len(data))
+    return _parse_scene(data, "gltf")
+
+
+def _parse_3mf(data: bytes) -> Parts:
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            size = sum(info.file_size for info in archive.infolist())
+    except Exception as error:  # on damaged archives, the standard library raises ten kinds of errors or more
+        raise Malformed(f"is a 3MF that cannot be unpacked ({str(error)[:60]}); the file is damaged") from error
+    check_unpacked_size(size)
+    import_extra("lxml", "a 3MF")
+    return _parse_scene(data, "3mf")
+
+
+def _parse_dae(data: bytes) -> Parts:
+    import_extra("collada", "a DAE")
+    return _parse_scene(data, "dae")
+
+
+def _parse_scene(data: bytes, kind: str) -> Parts:
+    trimesh = import_extra("trimesh", f"a {kind.upper()}")
+    try:
+        scene = trimesh.load_scene(io.BytesIO(data), file_type=kind, process=False)
+        shapes = [(np.asarray(g.vertices, np.float64), getattr(g, "faces", None)) for g in scene.dump()]
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever a damaged file does to the library
+        raise Malformed(f"cannot be read as {kind.upper()} ({str(error)[:60]}); the file is damaged") from error
+    meshes = [(points, np.asarray(faces, np.int64)) for points, faces in shapes if faces is not None and len(faces)]
+    if not meshes:
+        clouds = [points for points, _ in shapes if len(points)]
+        if not clouds:
+            raise Malformed("holds no mesh and no points; give a file that holds a shape")
+        return Parts(np.concatenate(clouds))
+    starts = np.cumsum([0, *(len(points) for points, _ in meshes)])
+    faces = [faces + start for (_, faces), start in zip(meshes, starts[:-1], strict=True)]
+    return Parts(np.concatenate([points for points, _ in meshes]), np.concatenate(faces))
+
+
+def _check_gltf(document: dict[str, Any], size: int) -> None:
+    """Refuses what lies in other files, and numbers of elements that the file has no room for."""
+    try:
+        buffers = [str(buffer.get("uri", "data:")) for buffer in document.get("buffers", [])]
+        counts = [int(accessor["count"]) for accessor in document.get("accessors", [])]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise Malformed("has a damaged list of buffers or accessors; save it again") from error
+    outside = next((uri for uri in buffers if not uri.startswith("data:")), None)
+    if outside is not None:
+        raise Malformed(f"keeps its data in another file ({outside[:40]}); save it as one GLB file")
+    if max(counts, default=0) > size:
+        raise Malformed(f"declares {max(counts):,} elements and has {size:,} bytes; its header is wrong")
+
+
+def _parse_json(text: bytes) -> dict[str, Any]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Malformed("has damaged JSON; the file was cut short") from error
+    if not isinstance(document, dict):
+        raise Malformed("has JSON that does not describe a scene; the file is damaged")
+    return document
+
+
+def _split_glb(data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The JSON of a GLB, and the bytes of its other chunks."""
+    start = _GLB_HEADER + _CHUNK_HEADER
+    length = int.from_bytes(data[_GLB_HEADER : _GLB_HEADER + 4], "little")
+    if data[4:8] != b"\x02\0\0\0" or data[_GLB_HEADER + 4 : start] != b"JSON" or start + length > len(data):
+        raise Malformed("is not a whole GLB of version 2; it was cut short or is older")
+    return _parse_json(data[start : start + length]), data[start + length :]
+
+
+def _move_glb(data: bytes, motion: Motion) -> bytes:
+    document, rest = _split_glb(data)
+    text = _move_document(document, motion)
+    text += b" " * (-len(text) % 4)
+    chunk = len(text).to_bytes(4, "little") + b"JSON" + text + rest
+    return data[:8] + (_GLB_HEADER + len(chunk)).to_bytes(4, "little") + chunk
+
+
+def _move_gltf(data: bytes, motion: Motion) -> bytes:
+    return _move_document(_parse_json(data), motion)
+
+
+def _move_document(document: dict[str, Any], motion: Motion) -> bytes:
+    """Puts a node with the motion above the root nodes of each scene; all else stays as it was."""
+    nodes = document.setdefault("nodes", [])
+    for scene in document.get("scenes", []):
+        if roots := scene.get("nodes"):
+            nodes.append({"name": "motion", "matrix": motion.matrix.T.reshape(-1).tolist(), "children": roots})
+            scene["nodes"] = [len(nodes) - 1]
+    return json.dumps(document, separators=(",", ":")).encode()
+
+
+def _encoder(kind: str) -> Callable[[Mesh], bytes]:
+    def encode(mesh: Mesh) -> bytes:
+        trimesh = import_extra("trimesh", f"a {kind.upper()}")
+        vertices, faces = mesh.vertices.double().numpy(force=True), mesh.faces.numpy(force=True)
+        exported: bytes = trimesh.Trimesh(vertices, faces, process=False).export(file_type=kind)
+        return exported
+
+    return encode
+
+
+FORMATS = (
+    Format((".glb",), _matches_glb, _parse_glb, _move_glb, _encoder("glb")),
+    Format((".gltf",), _matches_gltf, _parse_gltf, _move_gltf),
+    Format((".3mf",), _matches_3mf, _parse_3mf, encode_mesh=_encoder("3mf")),
+    Format((".dae",), _matches_dae, _parse_dae),
+)

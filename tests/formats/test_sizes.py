@@ -1,0 +1,100 @@
+"""Memory follows the length of a file, not what the file declares; what unpacks has a limit that users can raise."""
+
+import io
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from qecnet.formats import Motion, ReadError, move_bytes, move_file, read
+
+NOTHING = Motion(np.eye(3), np.zeros(3), np.zeros(3))
+MB = 2**20
+
+
+def save_npz(path, **arrays):
+    np.savez_compressed(path, **arrays)
+    return path
+
+
+def peak_memory(function, *arguments):
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r".") as caught:
+            function(*arguments)
+        return tracemalloc.get_traced_memory()[1], str(caught.value)
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_small_archive_of_many_points_is_refused_before_it_is_unpacked(tmp_path):
+    path = save_npz(tmp_path / "bomb.npz", points=np.zeros((25_000_000, 3), np.float16))
+    assert path.stat().st_size < MB
+    peak, message = peak_memory(read, path)
+    assert "unpacks to 572 MB, above the limit of 512 MB" in message
+    assert peak < 8 * MB
+
+
+def test_the_limit_can_be_lowered_and_raised(tmp_path, monkeypatch):
+    path = save_npz(tmp_path / "scan.npz", points=np.arange(300_000.0).reshape(-1, 3))
+    monkeypatch.setenv("QECNET_MAX_UNPACKED_MB", "1")
+    with pytest.raises(ReadError, match=r"unpacks to 2 MB, above the limit of 1 MB; .*QECNET_MAX_UNPACKED_MB"):
+        read(path)
+    monkeypatch.setenv("QECNET_MAX_UNPACKED_MB", "3")
+    assert len(read(path)) == 100_000
+
+
+def test_integers_count_as_the_floats_that_they_become(tmp_path, monkeypatch):
+    monkeypatch.setenv("QECNET_MAX_UNPACKED_MB", "1")
+    path = save_npz(tmp_path / "scan.npz", points=np.zeros((100_000, 3), np.int8))
+    with pytest.raises(ReadError, match="unpacks to 2 MB"):
+        read(path)
+
+
+def test_members_that_are_not_needed_are_not_unpacked_by_reading(tmp_path):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        points = io.BytesIO()
+        np.save(points, np.eye(3))
+        archive.writestr("points.npy", points.getvalue())
+        archive.writestr("noise.npy", bytes(200 * MB))
+    (tmp_path / "scan.npz").write_bytes(out.getvalue())
+    tracemalloc.start()
+    read(tmp_path / "scan.npz")
+    move_file(tmp_path / "scan.npz", tmp_path / "moved.npz", NOTHING)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * MB
+    with zipfile.ZipFile(tmp_path / "moved.npz") as archive:
+        assert archive.getinfo("noise.npy").file_size == 200 * MB
+
+
+@pytest.mark.parametrize("vertex_first", [True, False])
+def test_faces_that_a_ply_has_no_room_for_are_refused_at_once(tmp_path, vertex_first):
+    vertex = "element vertex 1\nproperty float x\nproperty float y\nproperty float z\n"
+    face = "element face 2000000000\nproperty list uchar int vertex_indices\n"
+    header = "ply\nformat binary_little_endian 1.0\n" + (vertex + face if vertex_first else face + vertex)
+    (tmp_path / "faces.ply").write_bytes(header.encode() + b"end_header\n" + bytes(4 * MB))
+    peak, message = peak_memory(read, tmp_path / "faces.ply")
+    assert "declares 2,000,000,000 of 'face'" in message
+    assert peak < 20 * MB
+
+
+def test_empty_faces_take_little_memory(tmp_path):
+    header = "ply\nformat binary_little_endian 1.0\nelement face 300000\nproperty list uchar int vertex_indices\n"
+    header += "element vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n"
+    data = header.encode() + b"\x03" + bytes(12) + bytes(299_999) + bytes(12)
+    (tmp_path / "faces.ply").write_bytes(data)
+    tracemalloc.start()
+    read(tmp_path / "faces.ply")
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 40 * len(data)
+
+
+def test_moving_obeys_the_limit_too(tmp_path, monkeypatch):
+    monkeypatch.setenv("QECNET_MAX_UNPACKED_MB", "1")
+    path = save_npz(tmp_path / "scan.npz", points=np.eye(3), noise=np.zeros(MB))
+    with pytest.raises(ValueError, match="unpacks to 8 MB"):
+        move_bytes(path.read_bytes(), ".npz", NOTHING)
