@@ -134,7 +134,7 @@ def names() -> str:
         "\n\nShare of the test shapes that are named right, in %; all trained on upright shapes only. Turned shapes "
         f"are resampled, and their frames estimated after the rotation{easier if found else ''}.\n¹ With frames that "
         "are turned along with the points; for ModelNet10 the paper does not say whether shapes are turned.\n\n"
-        "Methods that came after the paper [name ModelNet40's turned shapes better](docs/results.md#names)."
+        "Methods that came after the paper [name ModelNet40's turned shapes better](docs/results.md#classification)."
     )
 
 

@@ -45,7 +45,7 @@ def files(tmp_path, monkeypatch):
     """The files that snippets speak of, in the working folder."""
     chair, turn = make_shape("chair", 3), random_quaternion((), 2, dtype=torch.float64)
     turned = replace(chair, vertices=rotate(turn, chair.vertices))
-    write(tmp_path / "scan.ply", turned.sample(2000, torch.Generator().manual_seed(0)))
+    write(tmp_path / "scan.ply", turned.sample(30_000, torch.Generator().manual_seed(0)))
     write(tmp_path / "a.ply", chair)
     write(tmp_path / "b.ply", turned)
     vertices = "".join(f"v {x} {y} {z}\n" for x, y, z in turned.vertices.tolist())
