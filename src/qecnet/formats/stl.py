@@ -72,8 +72,8 @@ def _move(data: bytes, motion: Motion) -> bytes:
         return move_words(data, corners, normals, motion)
     moved = bytearray(data)
     triangles = _triangles(moved)
-    corners: Array = triangles["corners"].astype(np.float64)
-    triangles["corners"] = motion.points(corners.reshape(-1, 3)).reshape(corners.shape)
+    points: Array = triangles["corners"].astype(np.float64).reshape(-1, 3)
+    triangles["corners"] = motion.points(points).reshape(-1, 3, 3)
     triangles["normal"] = motion.directions(triangles["normal"].astype(np.float64))
     return bytes(moved)
 
