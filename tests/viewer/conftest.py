@@ -1,37 +1,49 @@
-"""What the tests of the viewer share: models, which take a second to load, and wishes."""
+"""Fixtures for the viewer: models, which take a second to load, the process that reads uploads, and requests."""
 
 import pytest
 
 import qecnet
-from qecnet.viewer.reader import Reader
-from qecnet.viewer.reply import Respondent
-from qecnet.viewer.wish import Made, Spoil, Turned, Wish
+from qecnet.viewer.limits import Limits
+from qecnet.viewer.reader import UploadReader
+from qecnet.viewer.request import Corruption, GalleryShape, Request, RotatedShape, UploadedShape
+from qecnet.viewer.session import Networks, Session
+from qecnet.viewer.uploads import UploadStore
 
-UPRIGHT = (1.0, 0.0, 0.0, 0.0)
+IDENTITY = (1.0, 0.0, 0.0, 0.0)
 
 
 @pytest.fixture(scope="session")
-def respondent():
-    return Respondent(qecnet.load("modelnet10"))
+def networks():
+    return Networks(qecnet.load("modelnet10"))
 
 
 @pytest.fixture(scope="session")
 def paper():
-    return Respondent(qecnet.load("modelnet10-paper"))
+    return Networks(qecnet.load("modelnet10-paper"))
 
 
 @pytest.fixture(scope="session")
 def reader():
-    """Its process takes seconds to begin."""
-    reader = Reader()
+    reader = UploadReader()
     yield reader
     reader.close()
 
 
 @pytest.fixture
-def wish():
-    def make(number=1, turn=UPRIGHT, kind="chair", seed=1, spoil=None, second=None, layers=(), compare=False):
-        shape = Turned(Made(kind, seed), tuple(turn))
-        return Wish(number, shape, spoil or Spoil(2_000), second, frozenset(layers), compare)
+def store():
+    return UploadStore(Limits())
+
+
+@pytest.fixture
+def session(networks, store):
+    return Session("key", networks, store)
+
+
+@pytest.fixture
+def request_of():
+    def make(rotation=IDENTITY, kind="chair", upload=None, corruption=None, second=None, layers=(), compare=False):
+        source = GalleryShape(kind, 1) if upload is None else UploadedShape(upload)
+        shape = RotatedShape(source, tuple(rotation))
+        return Request(1, shape, corruption or Corruption(2_000), second, frozenset(layers), compare)
 
     return make

@@ -1,4 +1,4 @@
-"""The pictures of docs/view.md and the README: python -m tests.viewer.screenshots docs/images"""
+"""Takes the screenshots of docs/view.md and the README: python -m tests.viewer.screenshots docs/images"""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ import sys
 import time
 from pathlib import Path
 
-from tests.viewer.browser import Page, chromium, resize, viewer
+from benchmarks.browser import Page, chromium, resize, viewer
 
 
 def take(folder: Path) -> None:
-    """A chair that was turned, beside what the other network makes of it; and who voted for what, also narrow."""
+    """A rotated chair beside the prediction of the baseline, the votes for its pose, and a narrow window."""
     with viewer() as (address, _), chromium(1400, 900) as driver:
         page = Page(driver, address)
         page.press("compare")
-        turn(page)
-        page.shot(folder / "view_turned.png")
+        rotate(page)
+        page.screenshot(folder / "view_rotated.png")
         page.press("compare")
         page.press("layer-voters")
         page.press("layer-votes")
         driver.execute_script("document.getElementById('panel').scrollTo(0, 0)")
-        page.shot(folder / "view_votes.png")
+        page.screenshot(folder / "view_votes.png")
         page.press("layer-voters")
         page.press("layer-votes")
         resize(driver, 420, 800)
         time.sleep(1)
         driver.execute_script("scrollTo(0, 0)")
         page.settle()
-        page.shot(folder / "view_narrow.png")
+        page.screenshot(folder / "view_narrow.png")
 
 
-def turn(page: Page) -> None:
-    """By what the random-rotation button would do, but the same each time."""
+def rotate(page: Page) -> None:
+    """Presses "Random rotation", which is made the same each time."""
     page.driver.execute_script("Math.random = () => 0.37")
     page.press("random")
     page.driver.execute_script("document.getElementById('panel').scrollTo(0, 0)")

@@ -1,4 +1,4 @@
-"""`qec view` as a user starts and ends it."""
+"""`qec view` as a user starts and stops it."""
 
 import asyncio
 import os
@@ -16,39 +16,39 @@ from aiohttp import ClientSession
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.viewer.wire import unpacked
+from qecnet.viewer.wire import unpack
 
 QEC = Path(sys.executable).with_name("qec")
 
 
-def started(*arguments, **options):
+def start(*arguments, **options):
     command = [QEC, "view", "--port", "0", "--no-browser", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
 
 
-def _hear(numbers):
-    """A shell's background ignores Ctrl-C, and what nohup starts a closed terminal."""
+def _reset_signals(numbers):
+    """Background jobs of a shell ignore Ctrl-C, and those of nohup a closed terminal."""
     for number in numbers:
         signal.signal(number, signal.SIG_DFL)
 
 
 def address_of(process):
     line = process.stdout.readline()
-    assert line.startswith("http://127.0.0.1:"), process.stderr.read()
-    return line.split()[0]
+    assert line.startswith("Serving at http://127.0.0.1:"), process.stderr.read()
+    return line.split()[2]
 
 
 async def upload(address):
-    """With this, the process has a worker."""
+    """Makes the viewer start its reader."""
     async with ClientSession() as session, session.ws_connect(f"{address}/socket", max_msg_size=0) as page:
-        tab = unpacked(await page.receive_bytes())[0]["hello"]["tab"]
-        url = f"{address}/upload/{tab}"
+        key = unpack(await page.receive_bytes())[0]["session"]["key"]
+        url = f"{address}/upload/{key}"
         response = await session.post(url, params={"name": "a.xyz"}, data=b"0 0 1\n1 2 3\n4 5 7\n")
         assert (await response.json())["upload"] > 0
 
 
 def is_empty(group):
-    """Whether nobody of a group of processes is left; who has just ended may still be there for a moment."""
+    """Whether no process of a group is left, within 20 seconds."""
     end = time.monotonic() + 20
     while time.monotonic() < end:
         try:
@@ -59,12 +59,12 @@ def is_empty(group):
     return False
 
 
-@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="there are no such signals")
-def test_ctrl_c_a_closed_terminal_and_a_request_close_it(tmp_path):
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="Windows has no such signals")
+def test_signals_stop_it_with_all_its_processes(tmp_path):
     (tmp_path / "cloud.xyz").write_text("\n".join(f"{i % 7} {i % 11} {i % 3}" for i in range(300)))
     numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
-    heard = partial(_hear, numbers)
-    processes = [started(tmp_path / "cloud.xyz", start_new_session=True, preexec_fn=heard) for _ in numbers]
+    reset = partial(_reset_signals, numbers)
+    processes = [start(tmp_path / "cloud.xyz", start_new_session=True, preexec_fn=reset) for _ in numbers]
     try:
         for process, number in zip(processes, numbers, strict=True):
             address = address_of(process)
@@ -75,7 +75,7 @@ def test_ctrl_c_a_closed_terminal_and_a_request_close_it(tmp_path):
             process.send_signal(number)
         for process in processes:
             assert process.wait(120) == 0, process.stderr.read()
-            assert is_empty(process.pid), "it is gone with all that it started"
+            assert is_empty(process.pid)
             assert process.stderr.read() == ""
     finally:
         for process in processes:
@@ -83,7 +83,7 @@ def test_ctrl_c_a_closed_terminal_and_a_request_close_it(tmp_path):
             process.communicate()
 
 
-def test_a_port_in_use_is_a_sentence_that_suggests_another():
+def test_a_port_in_use_is_refused_with_a_free_one():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = CliRunner().invoke(app, ["view", "--port", str(port), "--no-browser"])
@@ -93,14 +93,14 @@ def test_a_port_in_use_is_a_sentence_that_suggests_another():
     assert int(result.stderr.split()[-1]) != port
 
 
-def test_an_address_that_is_not_ours_is_a_sentence():
+def test_an_address_of_another_machine_is_refused():
     result = CliRunner().invoke(app, ["view", "--host", "203.0.113.7", "--no-browser"])
     assert result.exit_code == 1
-    assert "cannot be served" in result.stderr
+    assert "cannot listen there" in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_bad_file_is_a_sentence(tmp_path):
+def test_an_invalid_file_is_refused(tmp_path):
     (tmp_path / "bad.off").write_text("OFF\n3 1 0\n0 0 0\n")
     result = CliRunner().invoke(app, ["view", str(tmp_path / "bad.off")])
     assert result.exit_code == 1
@@ -109,7 +109,7 @@ def test_a_bad_file_is_a_sentence(tmp_path):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="the browser here is a shell script")
-def test_a_browser_is_opened_where_there_is_one(tmp_path):
+def test_a_browser_is_opened(tmp_path):
     script = tmp_path / "browser"
     script.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
     script.chmod(0o755)
@@ -117,7 +117,7 @@ def test_a_browser_is_opened_where_there_is_one(tmp_path):
     command = [QEC, "view", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
-        address = process.stdout.readline().split()[0]
+        address = process.stdout.readline().split()[2]
         end = time.monotonic() + 30
         while not (tmp_path / "opened").exists() and time.monotonic() < end:
             time.sleep(0.05)

@@ -1,21 +1,21 @@
-"""What is packed is what is unpacked, by Python here and by the page's own script in the browser tests."""
+"""`unpack` inverts `pack`, here in Python and by the page's own script in the browser tests."""
 
 import numpy as np
 import torch
 
-from qecnet.viewer.wire import packed, unpacked
+from qecnet.viewer.wire import pack, unpack
 
 
-def test_a_reply_comes_back():
+def test_unpack_inverts_pack():
     arrays = {
         "points": torch.randn(5, 3, dtype=torch.float64),
         "none": torch.zeros(0, 3),
         "faces": torch.tensor([[0, 1, 70_000]]),
         "valid": torch.tensor([True, False]),
-        "turned": torch.arange(6.0).view(2, 3).T,
+        "transposed": torch.arange(6.0).view(2, 3).T,
     }
     for text in ("", "é", "four"):
-        header, found = unpacked(packed({"name": text}, arrays))
+        header, found = unpack(pack({"name": text}, arrays))
         assert header == {"name": text}
         assert [*found] == [*arrays]
         for name, tensor in arrays.items():
@@ -23,8 +23,8 @@ def test_a_reply_comes_back():
             np.testing.assert_allclose(found[name], tensor.numpy(), rtol=1e-6)
 
 
-def test_arrays_begin_where_a_browser_can_read_them():
-    """Typed arrays of four bytes an element begin at a multiple of four."""
+def test_arrays_are_aligned_to_four_bytes():
+    """Typed arrays of a browser require it."""
     for text in ("", "a", "ab", "abc"):
-        data = packed({"name": text}, {"x": torch.zeros(1)})
+        data = pack({"name": text}, {"x": torch.zeros(1)})
         assert int.from_bytes(data[:4], "little") % 4 == 0

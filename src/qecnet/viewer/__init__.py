@@ -1,4 +1,4 @@
-"""`qec view`: a page in the browser where one turns a shape and watches what the network says of it.
+"""`qec view`: a page in the browser where a shape is rotated and the network's prediction follows.
 
-A wish (`wish.py`) comes from the page and says all that is to be seen; a reply (`reply.py`) goes back.
+A page sends requests (`request.py`), its session (`session.py`) answers each with a response.
 """

@@ -1,4 +1,4 @@
-"""Uploads are read by a process of their own, which may take its time but not ours: nothing touches the disk."""
+"""Uploads are parsed in a separate process with limited time and memory; nothing is written to a disk."""
 
 from __future__ import annotations
 
@@ -15,149 +15,148 @@ from torch import Tensor
 
 from qecnet.formats import read_bytes
 from qecnet.geometry import Mesh, PointCloud
-from qecnet.viewer.wire import packed, unpacked
+from qecnet.viewer.wire import pack, unpack
 
-MOST_BYTES = 64 * 2**20
-MOST_POINTS = 2_000_000
-MOST_MEMORY = 2**31
-"""Bytes that reading may take; a few of an archive can promise any number of points."""
-SECONDS = 20.0
-_STARTING = 120.0
+MAX_POINTS = 2_000_000
+_MAX_MEMORY = 2**31  # a small archive can promise any number of points
+_SECONDS = 20.0
+_START_SECONDS = 120.0
 
 
-class Reader:
-    """Reads one upload after the other, by a process that is ended when one takes too long, and then begun anew."""
+class UploadReader:
+    """Parses one upload after the other in a process, which is killed and restarted when one takes too long."""
 
-    def __init__(self, seconds: float = SECONDS) -> None:
+    def __init__(self, seconds: float = _SECONDS) -> None:
         self._seconds = seconds
-        self._alone = Lock()
-        self._ending = Lock()
+        self._reading = Lock()
+        self._closing = Lock()
         self._process: BaseProcess | None = None
-        self._line: Connection | None = None
+        self._pipe: Connection | None = None
 
     def read(self, name: str, data: bytes) -> Mesh | PointCloud:
-        """The shape in a file that was called `name`.
+        """Parses the content of a file, centred and scaled to fit [-1, 1].
+
+        Args:
+            name: the file's name, which decides the format; only its last component is used.
+            data: the file's content.
 
         Raises:
-            ValueError: in one sentence that names it.
+            ValueError: when it cannot be parsed within the limits; one sentence that names the file.
         """
-        name = _plain(name)
-        if len(data) > MOST_BYTES:
-            raise ValueError(f"{name}: is larger than {MOST_BYTES // 2**20} MB; give a smaller file")
-        with self._alone:
+        name = _base_name(name)
+        with self._reading:
             try:
-                reply = self._asked(name, data)
+                response = self._parse(name, data)
             except TimeoutError:
                 self.close()
                 raise ValueError(
-                    f"{name}: could not be read within {self._seconds:g} seconds; give a smaller file"
+                    f"{name}: could not be read within {self._seconds:g} seconds; upload a smaller file"
                 ) from None
             except (EOFError, OSError):
                 self.close()
-                raise ValueError(f"{name}: could not be read, and broke what tried to; give another file") from None
-        header, arrays = unpacked(reply)
-        if "trouble" in header:
-            raise ValueError(header["trouble"])
+                raise ValueError(f"{name}: reading it crashed; upload another file") from None
+        header, arrays = unpack(response)
+        if "error" in header:
+            raise ValueError(header["error"])
         points = torch.from_numpy(arrays["points"].copy()).double()
         if "faces" in arrays:
             return Mesh(points, torch.from_numpy(arrays["faces"].copy()).long(), name)
         return PointCloud(points, name=name)
 
     def start(self) -> None:
-        """Begins the process, which takes seconds, before there is anything to read; what fails will be tried again."""
-        with self._alone:
+        """Starts the process, which takes seconds, ahead of the first upload; `read` retries a failed start."""
+        with self._reading:
             try:
-                if self._line is None:
+                if self._pipe is None:
                     self._start()
             except (EOFError, OSError):
                 self.close()
 
     def close(self) -> None:
-        """Ends the process, whatever it does."""
-        with self._ending:  # whoever waits for an answer meanwhile finds the process gone, and closes, too
-            process, line = self._process, self._line
-            self._process = self._line = None
+        """Kills the process."""
+        with self._closing:  # a thread that waits for the process meanwhile sees it gone, and closes, too
+            process, pipe = self._process, self._pipe
+            self._process = self._pipe = None
         if process is not None:
             process.kill()
             process.join()
-        if line is not None:
-            line.close()
+        if pipe is not None:
+            pipe.close()
 
-    def _asked(self, name: str, data: bytes) -> bytes:
-        line = self._line or self._start()
-        line.send_bytes(name.encode())
-        line.send_bytes(data)
-        if not line.poll(self._seconds):
+    def _parse(self, name: str, data: bytes) -> bytes:
+        pipe = self._pipe or self._start()
+        pipe.send_bytes(name.encode())
+        pipe.send_bytes(data)
+        if not pipe.poll(self._seconds):
             raise TimeoutError
-        return line.recv_bytes()
+        return pipe.recv_bytes()
 
     def _start(self) -> Connection:
         context = get_context("spawn")
-        line, theirs = context.Pipe()
+        pipe, theirs = context.Pipe()
         process = context.Process(target=_work, args=(theirs,), daemon=True)
         process.start()
-        self._process, self._line = process, line
+        self._process, self._pipe = process, pipe
         theirs.close()
-        if not line.poll(_STARTING):
+        if not pipe.poll(_START_SECONDS):
             raise EOFError
-        line.recv_bytes()
-        return line
+        pipe.recv_bytes()
+        return pipe
 
 
-def _work(line: Connection) -> None:
-    """What the process does, until nobody is left to tell."""
+def _work(pipe: Connection) -> None:
+    """The process: parses files until the other end of the pipe is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     _limit_memory()
     try:
-        line.send_bytes(b"ready")
+        pipe.send_bytes(b"ready")
         while True:
-            name = line.recv_bytes().decode()
-            line.send_bytes(_read(name, line.recv_bytes()))
+            name = pipe.recv_bytes().decode()
+            pipe.send_bytes(_parse(name, pipe.recv_bytes()))
     except (EOFError, OSError):
         return
 
 
 def _limit_memory() -> None:
-    """Of this process, beyond what it has; only Linux tells, and keeps to it."""
+    """Limits what this process may allocate from now on; only Linux enforces that."""
     if sys.platform == "linux":
         import resource
 
         pages = int(Path("/proc/self/statm").read_text().split()[0])
-        most = pages * resource.getpagesize() + MOST_MEMORY
+        most = pages * resource.getpagesize() + _MAX_MEMORY
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _read(name: str, data: bytes) -> bytes:
+def _parse(name: str, data: bytes) -> bytes:
     try:
         shape = read_bytes(data, PurePath(name))
         points = shape.vertices if isinstance(shape, Mesh) else shape.points
         size = max(len(points), len(shape.faces) if isinstance(shape, Mesh) else 0)
-        if size > MOST_POINTS:
-            raise ValueError(f"has {size:,} points or triangles; this page takes {MOST_POINTS:,}")
-        arrays = {"points": _near(points)} | ({"faces": shape.faces} if isinstance(shape, Mesh) else {})
-        return packed({}, arrays)
+        if size > MAX_POINTS:
+            raise ValueError(f"has {size:,} points or triangles; the viewer accepts {MAX_POINTS:,}")
+        return pack({}, {"points": _centre(points)} | ({"faces": shape.faces} if isinstance(shape, Mesh) else {}))
     except (ValueError, MemoryError, RuntimeError) as error:
         reason = str(error).removeprefix(f"{name}: ")
-        # Torch's lack of memory is a RuntimeError, and an archive's is taken for damage.
+        # Torch reports a lack of memory as RuntimeError, and archives report it as damage.
         if not isinstance(error, ValueError) or isinstance(error.__cause__, MemoryError):
-            reason = f"takes more than {MOST_MEMORY // 2**30} GB of memory to read; give a smaller file"
-        return packed({"trouble": _printable(f"{name}: {reason}")}, {})
+            reason = f"takes more than {_MAX_MEMORY // 2**30} GB of memory to read; upload a smaller file"
+        return pack({"error": _printable(f"{name}: {reason}")})
 
 
-def _near(points: Tensor) -> Tensor:
-    """Around the origin and of size 1: positions cross in single precision, wherever the shape stands, of any size."""
-    points = _of_size_one(points)
-    return _of_size_one(points - points.mean(0))
+def _centre(points: Tensor) -> Tensor:
+    """Centres and scales positions, so that single precision holds them wherever the shape is."""
+    points = _scale(points)
+    return _scale(points - points.mean(0))
 
 
-def _of_size_one(points: Tensor) -> Tensor:
+def _scale(points: Tensor) -> Tensor:
     largest = float(points.abs().max()) if len(points) else 0.0
     return points / largest if largest > 0 else points
 
 
-def _plain(name: str) -> str:
-    """The last part of a name, for people to read: no path, nothing that moves a cursor, and not too long."""
+def _base_name(name: str) -> str:
+    """The last component of a path, printable and not too long."""
     last = PurePath(name.replace("\\", "/")).name
     return _printable(last)[-100:] or "upload"
 

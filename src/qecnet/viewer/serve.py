@@ -1,4 +1,4 @@
-"""Serving until somebody closes it: Ctrl-C, a closed terminal, a request to terminate."""
+"""Serves the page until it is stopped: by Ctrl-C, a closed terminal, or a signal to terminate."""
 
 from __future__ import annotations
 
@@ -14,45 +14,54 @@ from functools import partial
 from threading import Thread
 
 import torch
-from aiohttp import web
 
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.models import Model
-from qecnet.viewer.reader import Reader
-from qecnet.viewer.reply import Respondent
-from qecnet.viewer.server import Viewer, is_loopback
+from qecnet.viewer.app import ViewerApp, is_loopback
+from qecnet.viewer.connections import listen
+from qecnet.viewer.reader import UploadReader
+from qecnet.viewer.session import Networks
 
-_TRIED = 100
+_PORTS_TRIED = 100
 
 
 def serve(
-    model: Model, first: Mesh | PointCloud | None, host: str, port: int, *, browser: bool, say: Callable[[str], None]
+    model: Model, file: Mesh | PointCloud | None, host: str, port: int, *, browser: bool, echo: Callable[[str], None]
 ) -> None:
-    """Serves the page until a signal says to stop; `say` is told the address.
+    """Serves the page until a signal stops it.
+
+    Args:
+        model: whose predictions are shown.
+        file: the shape to start with, or None for one of the gallery.
+        host: the address to listen on.
+        port: the port to listen on; 0 takes a free one.
+        browser: whether to open the page in a browser, where there is a display.
+        echo: prints the address.
 
     Raises:
-        OSError: in one sentence, for an address that cannot be taken.
+        OSError: when the address cannot be used; one sentence.
     """
-    listening = taken(host, port)
+    listening = bind(host, port)
     torch.set_num_threads(1)  # the other core draws
-    address = f"http://{_in_address(host)}:{listening.getsockname()[1]}"
-    whom = "" if is_loopback(host) else ", also to everybody else who can reach this machine"
-    say_where = partial(say, f"{address} shows it{whom}; close it with Ctrl-C.")
-    asyncio.run(_serve(Viewer(Respondent(model), first, host, Reader()), listening, address, browser, say_where))
+    address = f"http://{_in_url(host)}:{listening.getsockname()[1]}"
+    audience = "this machine only" if is_loopback(host) else "everyone who can reach this machine"
+    announce = partial(echo, f"Serving at {address} to {audience}; press Ctrl-C to stop.")
+    app = ViewerApp(Networks(model), file, host, UploadReader())
+    asyncio.run(_serve(app, listening, address, browser, announce))
 
 
-def taken(host: str, port: int) -> socket.socket:
-    """A socket that listens there; port 0 takes any that is free."""
+def bind(host: str, port: int) -> socket.socket:
+    """Returns a socket that listens on an address; port 0 takes a free one."""
     try:
-        return _bound(host, port)
+        return _bind(host, port)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise OSError(f"port {port} is in use; {_another(host, port)}") from error
+            raise OSError(f"port {port} is in use; {_suggest_port(host, port)}") from error
         reason = (error.strerror or str(error)).lower()
-        raise OSError(f"{host}:{port}: cannot be served ({reason}); give another --host or --port") from error
+        raise OSError(f"{host}:{port}: cannot listen there ({reason}); choose another --host or --port") from error
 
 
-def _bound(host: str, port: int) -> socket.socket:
+def _bind(host: str, port: int) -> socket.socket:
     family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     listening = socket.socket(family, kind, protocol)
     try:
@@ -66,37 +75,31 @@ def _bound(host: str, port: int) -> socket.socket:
     return listening
 
 
-def _another(host: str, port: int) -> str:
-    """A port near by that is free, as an option to type."""
-    for other in range(port + 1, min(port + 1 + _TRIED, 2**16)):
+def _suggest_port(host: str, port: int) -> str:
+    for other in range(port + 1, min(port + 1 + _PORTS_TRIED, 2**16)):
         try:
-            _bound(host, other).close()
+            _bind(host, other).close()
         except OSError:
             continue
         return f"try --port {other}"
-    return "try --port 0, which takes any that is free"
+    return "try --port 0, which takes a free one"
 
 
 async def _serve(
-    viewer: Viewer, listening: socket.socket, address: str, browser: bool, say_where: Callable[[], None]
+    app: ViewerApp, listening: socket.socket, address: str, browser: bool, announce: Callable[[], None]
 ) -> None:
     stop = asyncio.Event()
     _stop_at_signals(stop)
-    runner = web.AppRunner(viewer.app(), handle_signals=False, access_log=None, shutdown_timeout=1.0)
-    await runner.setup()
-    try:
-        await web.SockSite(runner, listening).start()
-        say_where()
-        if browser and _can_open():
-            # Some browsers are waited for until they are closed.
+    async with listen(app.application(), app.gate, listening, app.limits):
+        announce()
+        if browser and _has_display():
+            # `open` waits for some browsers until they are closed.
             Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         await stop.wait()
-    finally:
-        await runner.cleanup()
 
 
 def _stop_at_signals(stop: asyncio.Event) -> None:
-    """A signal that whoever started this has chosen to ignore, as nohup does a closed terminal's, is ignored."""
+    """SIGHUP stays ignored where it is, as nohup does."""
     loop = asyncio.get_running_loop()
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)
@@ -108,15 +111,15 @@ def _stop_at_signals(stop: asyncio.Event) -> None:
             return
 
 
-def _can_open() -> bool:
-    """Whether there is a screen to open a browser on; the ones for terminals would take this one."""
+def _has_display() -> bool:
+    """Whether a browser can open in a window of its own, rather than in this terminal."""
     if sys.platform in ("win32", "darwin") or os.environ.get("BROWSER"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def _in_address(host: str) -> str:
-    """As it stands in an address that this machine's browser can open."""
+def _in_url(host: str) -> str:
+    """The host as this machine's browser can open it."""
     if host in ("0.0.0.0", "::", ""):
         return "localhost"
     return f"[{host}]" if ":" in host else host

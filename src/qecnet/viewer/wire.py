@@ -1,4 +1,4 @@
-"""Replies as bytes: a header in JSON, and arrays behind it as they are in memory."""
+"""Responses as bytes: a header in JSON, followed by arrays as they are in memory. The page has `unpack` in wire.js."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 
-def packed(header: Mapping[str, Any], arrays: Mapping[str, Tensor]) -> bytes:
-    """The header's length (4 bytes, little-endian), the header, and the arrays, each at a multiple of 4.
+def pack(header: Mapping[str, Any], arrays: Mapping[str, Tensor] | None = None) -> bytes:
+    """Returns the header's length (4 bytes, little-endian), the header, and the arrays, each at a multiple of 4.
 
-    The header tells of each array its type (f4 or u4), its shape and where it begins, counted from the header's end.
+    The header gives the type of each array (f4 or u4), its shape and its offset from the end of the header.
     """
-    places: dict[str, dict[str, Any]] = {}
+    layout: dict[str, dict[str, Any]] = {}
     parts: list[bytes] = []
-    at = 0
-    for name, tensor in arrays.items():
-        kind, array = _plain(tensor)
-        places[name] = {"type": kind, "shape": [*array.shape], "at": at}
+    offset = 0
+    for name, tensor in (arrays or {}).items():
+        kind, array = _as_array(tensor)
+        layout[name] = {"type": kind, "shape": [*array.shape], "offset": offset}
         parts.append(array.tobytes())
-        at += len(parts[-1])
-    text = json.dumps({**header, "arrays": places}, allow_nan=False).encode()
+        offset += len(parts[-1])
+    text = json.dumps({**header, "arrays": layout}, allow_nan=False).encode()
     text += b" " * (-len(text) % 4)
     return b"".join((len(text).to_bytes(4, "little"), text, *parts))
 
 
-def unpacked(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """What `packed` packed; the page has this function in JavaScript."""
+def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Returns the header and the arrays that `pack` packed."""
     end = 4 + int.from_bytes(data[:4], "little")
     header = json.loads(data[4:end])
     arrays = {}
-    for name, place in header.pop("arrays").items():
-        count = int(np.prod(place["shape"]))
-        arrays[name] = np.frombuffer(data, f"<{place['type']}", count, end + place["at"]).reshape(place["shape"])
+    for name, at in header.pop("arrays").items():
+        count = int(np.prod(at["shape"]))
+        arrays[name] = np.frombuffer(data, f"<{at['type']}", count, end + at["offset"]).reshape(at["shape"])
     return header, arrays
 
 
-def _plain(tensor: Tensor) -> tuple[str, NDArray[Any]]:
+def _as_array(tensor: Tensor) -> tuple[str, NDArray[Any]]:
     if tensor.is_floating_point():
         return "f4", np.ascontiguousarray(tensor.float().numpy(), dtype="<f4")
     return "u4", np.ascontiguousarray(tensor.int().numpy(), dtype="<u4")

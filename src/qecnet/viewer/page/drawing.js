@@ -1,4 +1,4 @@
-// What scenes are made of: round dots, lines, balls, arrows, words.
+// Building blocks of both pictures: dots, lines, balls, axes, arrows, labels.
 
 import {
   BufferAttribute, BufferGeometry, CanvasTexture, Color, ConeGeometry, CylinderGeometry, Group, InstancedMesh,
@@ -18,7 +18,7 @@ export function ramp(share) {
 }
 export const RAMP_CSS = `linear-gradient(90deg, ${RAMP.map((c) => `#${c.getHexString()}`).join(", ")})`;
 
-// How far a vote is off: green, then yellow, then red.
+// The orientation error of a vote: green, then yellow, then red.
 const NEAR = new Color("#17936b");
 const HALF = new Color("#e5b324");
 const FAR = new Color("#cf3b2a");
@@ -66,7 +66,7 @@ export function dots(positions, colour, size) {
       }`,
   });
   const points = new Points(made, material);
-  // Sizes are pixels of whatever is drawn into.
+  // The size in pixels depends on the height of the canvas.
   points.onBeforeRender = (renderer) => {
     material.uniforms.pixels.value = renderer.domElement.height / 2;
   };
@@ -91,21 +91,21 @@ export function balls(positions, colour, radius) {
   return made;
 }
 
-// The three axes of rotations (WXYZ, one after the other) at places, as thin rods.
-export function crosses(places, poses, length, thickness) {
-  const count = places.length / 3;
+// The three axes of rotations (WXYZ, one after the other) at positions, as thin rods.
+export function crosses(positions, poses, length, thickness) {
+  const count = positions.length / 3;
   const rod = new CylinderGeometry(1, 1, 1, 6).translate(0, 0.5, 0);
   const made = new InstancedMesh(rod, new MeshBasicMaterial(), 3 * count);
   const hues = ["--x", "--y", "--up"].map((name) => new Color(styled(name)));
   const onto = [[1, 0, 0], [0, 1, 0], [0, 0, 1]].map((axis) =>
     new Quaternion().setFromUnitVectors(new Vector3(0, 1, 0), new Vector3(...axis)));
-  const [turn, matrix, place] = [new Quaternion(), new Matrix4(), new Vector3()];
+  const [pose, matrix, place] = [new Quaternion(), new Matrix4(), new Vector3()];
   const size = new Vector3(thickness, length, thickness);
   for (let i = 0; i < count; i++) {
-    place.fromArray(places, 3 * i);
+    place.fromArray(positions, 3 * i);
     for (let k = 0; k < 3; k++) {
-      turn.set(poses[4 * i + 1], poses[4 * i + 2], poses[4 * i + 3], poses[4 * i]).multiply(onto[k]);
-      made.setMatrixAt(3 * i + k, matrix.compose(place, turn, size));
+      pose.set(poses[4 * i + 1], poses[4 * i + 2], poses[4 * i + 3], poses[4 * i]).multiply(onto[k]);
+      made.setMatrixAt(3 * i + k, matrix.compose(place, pose, size));
       made.setColorAt(3 * i + k, hues[k]);
     }
   }
@@ -124,7 +124,7 @@ export function arrow(direction, colour, length, thickness) {
   return made;
 }
 
-export function word(text, colour, height) {
+export function label(text, colour, height) {
   const canvas = document.createElement("canvas");
   const size = 64;
   const font = `700 ${size}px system-ui, "Liberation Sans", Arial, sans-serif`;
@@ -148,8 +148,8 @@ export function word(text, colour, height) {
   return made;
 }
 
-// What a group held, given back to the graphics card.
-export function emptied(group) {
+// Removes everything from a group and frees it on the graphics card.
+export function empty(group) {
   group.traverse((thing) => {
     if (thing === group) return;
     thing.geometry?.dispose();

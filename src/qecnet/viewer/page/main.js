@@ -1,54 +1,54 @@
-// The page: what is wanted, asked of the server whenever it changes, and what came back, shown.
-// `#state` holds the last answer as JSON; `body[data-settled]` says whether it answers all that is wanted.
+// The page: sends a request whenever something changes, and shows the response.
+// `#state` holds the last response as JSON; `body[data-settled]` says whether it is up to date.
 
 import { Quaternion } from "./three.min.js";
-import { drawLayers, Hearings } from "./layers.js";
+import { drawLayers, VotingRounds } from "./layers.js";
 import { Link } from "./link.js";
-import { align, compare, plain, save, tell, trouble } from "./panel.js";
+import { plain, save, showAlignment, showAnswer, showComparison, showError } from "./panel.js";
 import { fromThree, toThree } from "./rotation.js";
-import { randomTurn, Stage } from "./scene.js";
+import { randomRotation, Stage } from "./scene.js";
 import { Sphere } from "./votes.js";
 
 const $ = (id) => document.getElementById(id);
 const LAYERS = ["frames", "patches", "capsules", "votes", "voters"];
-const TURNING = 700; // milliseconds of a random rotation
-const FEWEST = 64;
+const ANIMATION = 700; // milliseconds of a random rotation
+const FEWEST_POINTS = 64;
 const FIRST = { kind: "chair", seed: 1 };
 
-let hello = null;
+let session = null;
 let source = null;
-let second = null; // { source, turn }
-let wished = null; // what the last wish that was sent is about: { source, second }
-let good = null; // the same of the last that was answered
+let second = null; // { source, rotation }
+let requested = null; // the shapes of the last request: { source, second }
+let good = null; // the shapes of the last response that was no error
 let seed = 0;
-let turning = null; // the animation of a random rotation
-let last = null; // what was answered last, see `answered`
-let look = Infinity; // the last, unless another is chosen
+let animation = null; // of a random rotation
+let last = null; // the last response, see `respond`
+let roundNumber = Infinity; // the last voting round, unless another is chosen
 let isAfter = false;
 const times = [];
 
-const stage = new Stage($("view"), { turned: () => link.want(), looked: () => sphere?.look(stage.camera), hovered });
+const stage = new Stage($("view"), { rotated: () => link.request(), looked: () => sphere?.look(stage.camera), hovered });
 let sphere = null;
 
-const link = new Link(wish, {
-  hello: greeted,
-  reply: answered,
-  trouble: refused,
-  closed: () => {
-    trouble("The viewer was closed. Start it again with qec view; this page then goes on.");
+const link = new Link(request, {
+  opened: open,
+  response: show,
+  error: fail,
+  closed: (sentence) => {
+    showError(sentence);
     settle();
   },
 });
 
-function wish() {
+function request() {
   if (!source) return null;
-  wished = { source, second };
+  requested = { source, second };
   const layers = LAYERS.filter((name) => name !== "voters" && $(`layer-${name}`).checked);
   if ($("layer-voters").checked && !layers.includes("votes")) layers.push("votes");
   return {
-    shape: { ...source, turn: unit(stage.shape.quaternion) },
-    spoil: spoil(),
-    second: second && { ...second.source, turn: unit(second.turn) },
+    shape: { ...source, rotation: unit(stage.shape.quaternion) },
+    corruption: corruption(),
+    second: second && { ...second.source, rotation: unit(second.rotation) },
     layers,
     compare: $("compare").checked,
   };
@@ -56,34 +56,33 @@ function wish() {
 
 const unit = (q) => fromThree(q.clone().normalize());
 
-function greeted(given) {
-  const again = hello !== null;
-  hello = given;
-  trouble(null);
+function open(opened) {
+  const again = session !== null;
+  session = opened;
+  showError(null);
   if (again) {
     forget();
     return;
   }
   for (const list of [$("kind"), $("second-kind")]) {
-    list.replaceChildren(...hello.gallery.map((kind) => new Option(plain(kind), kind)));
+    list.replaceChildren(...session.gallery.map((kind) => new Option(plain(kind), kind)));
   }
-  if (hello.file !== null) {
-    $("kind").prepend(new Option(hello.file, "", true, true));
+  if (session.file !== null) {
+    $("kind").prepend(new Option(session.file, "", true, true));
     source = { upload: 0 };
   } else source = FIRST;
   $("kind").value = source.kind ?? "";
-  $("model-name").textContent = hello.features ? "Capsules with features" : "The paper’s capsules";
-  $("about").textContent = `qecnet ${hello.version}, model ${hello.model}. Each answer is from frames estimated anew. ` +
-    `Uploads stay on the machine that serves this page: at most ${hello.limits.bytes / 2 ** 20} MB and ` +
-    `${hello.limits.points.toLocaleString("en")} points, of which ${hello.points.toLocaleString("en")} are drawn.`;
-  $("step").max = $("step").value = hello.iterations;
+  $("model-name").textContent = session.model;
+  $("about").textContent = `qecnet ${session.version}, model ${session.model}. Local reference frames are computed again for each ` +
+    `prediction. Uploads stay on the machine that serves this page: at most ${session.limits.bytes / 2 ** 20} MB and ` +
+    `${session.limits.points.toLocaleString("en")} points, of which ${session.points.toLocaleString("en")} are sampled.`;
   sliders();
   change();
 }
 
-// After a connection that was lost, the server has no uploads of this page any more.
+// A new session has no uploads of the one before.
 function forget() {
-  const isGone = (from) => from?.upload > 0 || (from?.upload === 0 && hello.file === null);
+  const isGone = (from) => from?.upload > 0 || (from?.upload === 0 && session.file === null);
   const [first, other] = [isGone(source), isGone(second?.source)];
   good = null;
   if (other) {
@@ -91,52 +90,52 @@ function forget() {
     $("align").open = false;
   }
   if (first) choose(FIRST);
-  if (first || other) trouble("The page was disconnected for a while, and its files are gone; upload them again.");
+  if (first || other) showError("The page was disconnected and its uploads are gone; upload them again.");
 }
 
-// Anything but the turn has changed.
+// Anything but the rotation has changed.
 function change() {
-  show();
-  link.want();
+  showShapes();
+  link.request();
   settle();
 }
 
-function show() {
+function showShapes() {
   stage.show({
     points: $("show-points").checked, mesh: $("show-mesh").checked, axes: $("show-axes").checked,
     second: Boolean(second && good?.second), after: isAfter,
   });
 }
 
-function answered(header, arrays, asked) {
-  const { turn } = asked.shape;
+function show(header, arrays, sent) {
+  const { rotation } = sent.shape;
   const answer = header.answer;
-  good = wished;
+  good = requested;
   if (header.shape) {
     stage.put("shape", arrays["shape.points"], arrays["shape.vertices"], arrays["shape.faces"]);
-    $("name").textContent = `${plain(header.shape.name)}, ${header.shape.about}`;
+    $("name").textContent = `${plain(header.shape.name)}, ${header.shape.size}`;
     $("mesh-label").hidden = !arrays["shape.vertices"];
-    last = { ...last, shape: header.shape, first: { turn: toThree(turn), pose: toThree(answer.pose), label: answer.label } };
+    last = { ...last, shape: header.shape, first: { rotation: toThree(rotation), pose: toThree(answer.pose), label: answer.label } };
   }
   if (header.second) stage.put("second", arrays["second.points"], arrays["second.vertices"], arrays["second.faces"]);
-  show();
-  Object.assign(last, { header, arrays, answer, answered: toThree(turn), hearings: new Hearings(arrays) });
+  showShapes();
+  Object.assign(last, { header, arrays, answer, rotation: toThree(rotation), rounds: new VotingRounds(arrays) });
   const { first } = last;
-  const expected = last.answered.clone().multiply(first.turn.clone().conjugate()).multiply(first.pose);
+  const expected = last.rotation.clone().multiply(first.rotation.clone().conjugate()).multiply(first.pose);
   const reference = { expected, pose: toThree(answer.pose), label: first.label };
-  const followed = tell({ answer, answered: last.answered, reference, milliseconds: header.milliseconds, rate: rate() });
+  const error = showAnswer({ answer, rotation: last.rotation, reference, milliseconds: header.milliseconds, rate: rate() });
   document.body.classList.toggle("comparing", Boolean(header.comparison));
-  $("other").hidden = !header.comparison;
-  if (header.comparison) compare(header.comparison);
-  if (header.alignment) align(header.alignment, isAfter);
+  $("baseline").hidden = !header.comparison;
+  if (header.comparison) showComparison(header.comparison);
+  if (header.alignment) showAlignment(header.alignment, isAfter);
   last.state = {
-    model: hello.model, shape: last.shape.name, source: asked.shape.kind ? { kind: asked.shape.kind, seed: asked.shape.seed } : "file",
-    turn, spoil: asked.spoil, answer, followed_degrees: followed, milliseconds: header.milliseconds,
+    model: session.model, shape: last.shape.name, source: sent.shape.kind ? { kind: sent.shape.kind, seed: sent.shape.seed } : "file",
+    rotation, corruption: sent.corruption, answer, equivariance_error_degrees: error, milliseconds: header.milliseconds,
     ...(header.comparison && { comparison: header.comparison }), ...(header.alignment && { alignment: header.alignment }),
   };
   $("state").textContent = JSON.stringify(last.state);
   place();
-  inside();
+  showLayers();
   settle();
 }
 
@@ -144,45 +143,46 @@ function rate() {
   const now = performance.now();
   times.push(now);
   while (times[0] < now - 1000) times.shift();
-  return stage.turning || turning ? times.length : 0;
+  return stage.rotating || animation ? times.length : 0;
 }
 
 function place() {
-  if (last?.answer) stage.place(last.answer, last.answered, stage.shape.quaternion, second?.turn, last.header.alignment);
+  if (last?.answer) stage.place(last.answer, last.rotation, stage.shape.quaternion, second?.rotation, last.header.alignment);
 }
 
 // Layers, and the sphere of votes.
-function inside() {
+function showLayers() {
   if (!last?.answer) return;
-  const votes = $("layer-votes").checked && last.hearings.all.length > 0;
+  const votes = $("layer-votes").checked && last.rounds.all.length > 0;
   $("votes").hidden = !votes;
   $("hint").hidden = votes;
   stage.shift(votes && innerWidth > 780 ? 130 : 0);
-  const heard = last.hearings.all.length ? last.hearings.at(look, Number($("step").value)) : null;
-  const spoiled = Object.keys(SPOILS).some((name) => $(name).value !== (name === "points" ? "100" : "0"));
+  const count = last.rounds.all.length;
+  if (count && Number($("step").max) !== last.rounds.all[0].steps - 1) $("step").max = $("step").value = last.rounds.all[0].steps - 1;
+  const step = Number($("step").value);
+  const round = count ? last.rounds.at(roundNumber, step) : null;
+  const corrupted = Object.keys(CORRUPTIONS).some((name) => $(name).value !== (name === "points" ? "100" : "0"));
   const chosen = Object.fromEntries(LAYERS.map((name) => [name, $(`layer-${name}`).checked]));
-  drawLayers(stage, $("legend"), last.arrays, last.answer, { ...chosen, heard, spoiled }, hello.features);
+  drawLayers(stage, $("legend"), last.arrays, last.answer, { ...chosen, round, corrupted });
   if (!votes) return;
   sphere ??= new Sphere($("sphere"));
-  const step = Number($("step").value);
-  $("step-name").textContent = step ? `after iteration ${step} of routing` : "before routing";
+  $("step-name").textContent = step ? `after routing iteration ${step}` : "before routing";
   $("votes-label").textContent = plain(last.answer.label);
-  const looks = last.hearings.all.length;
-  $("looks").hidden = looks < 2;
-  if ($("looks").children.length !== looks) {
-    $("looks").replaceChildren(...last.hearings.all.map((_, k) => {
+  $("rounds").hidden = count < 2;
+  if ($("rounds").children.length !== count) {
+    $("rounds").replaceChildren(...last.rounds.all.map((_, k) => {
       const button = document.createElement("button");
-      Object.assign(button, { type: "button", textContent: ["First look", "Second look"][k] ?? `Look ${k + 1}` });
+      Object.assign(button, { type: "button", textContent: `Round ${k + 1}` });
       button.setAttribute("role", "radio");
       button.addEventListener("click", () => {
-        look = k;
-        inside();
+        roundNumber = k;
+        showLayers();
       });
       return button;
     }));
   }
-  [...$("looks").children].forEach((button, k) => button.setAttribute("aria-checked", k === Math.min(look, looks - 1)));
-  sphere.tell(heard);
+  [...$("rounds").children].forEach((button, k) => button.setAttribute("aria-checked", k === Math.min(roundNumber, count - 1)));
+  sphere.show(round);
   sphere.look(stage.camera);
 }
 
@@ -196,17 +196,16 @@ function hovered(hit, event) {
   }
   const voter = hit?.voter ?? null;
   if (voter !== hovered.voter && !$("votes").hidden) {
-    const heard = last.hearings.at(look, Number($("step").value));
-    sphere.tell(heard, voter);
+    sphere.show(last.rounds.at(roundNumber, Number($("step").value)), voter);
   }
   hovered.voter = voter;
 }
 
-function refused(sentence) {
-  trouble(sentence);
-  // A shape of which nothing can be said gives way to the one before, unless another was chosen meanwhile.
+function fail(sentence) {
+  showError(sentence);
+  // A shape that has no prediction is replaced by the one before, unless another was chosen meanwhile.
   const isOf = (other) => other?.source === source && other?.second?.source === second?.source;
-  if (good && isOf(wished) && !isOf(good)) {
+  if (good && isOf(requested) && !isOf(good)) {
     source = good.source;
     second = good.second;
     $("kind").value = source.kind ?? "";
@@ -217,31 +216,31 @@ function refused(sentence) {
 }
 
 function settle() {
-  document.body.dataset.settled = link.settled && !turning && last?.answer !== undefined;
+  document.body.dataset.settled = link.settled && !animation && last?.answer !== undefined;
 }
 
-// Turning.
+// Rotations.
 
-function turnTo(target, milliseconds = TURNING) {
+function rotateTo(target) {
   const from = stage.shape.quaternion.clone();
   const start = performance.now();
-  cancelAnimationFrame(turning);
+  cancelAnimationFrame(animation);
   const step = (now) => {
-    const share = Math.min(Math.max((now - start) / milliseconds, 0), 1);
+    const share = Math.min(Math.max((now - start) / ANIMATION, 0), 1);
     const eased = share * share * (3 - 2 * share);
     if (share < 1) stage.shape.quaternion.slerpQuaternions(from, target, eased);
     else stage.shape.quaternion.copy(target);
-    turning = share < 1 ? requestAnimationFrame(step) : null;
+    animation = share < 1 ? requestAnimationFrame(step) : null;
     place();
-    link.want();
+    link.request();
     settle();
   };
-  turning = requestAnimationFrame(step);
+  animation = requestAnimationFrame(step);
   settle();
 }
 
-$("random").addEventListener("click", () => turnTo(randomTurn()));
-$("reset").addEventListener("click", () => turnTo(new Quaternion()));
+$("random").addEventListener("click", () => rotateTo(randomRotation()));
+$("reset").addEventListener("click", () => rotateTo(new Quaternion()));
 stage.rings.addEventListener("objectChange", () => {
   place();
   settle();
@@ -253,50 +252,50 @@ function choose(next) {
   source = next;
   stage.shape.quaternion.identity();
   $("kind").value = next.kind ?? "";
-  if (second && next.kind && second.source.kind) second = { source: { kind: next.kind, seed: next.seed + 1 }, turn: second.turn };
+  if (second && next.kind && second.source.kind) second = { source: { kind: next.kind, seed: next.seed + 1 }, rotation: second.rotation };
   if (next.kind) $("second-kind").value = next.kind;
-  cancelAnimationFrame(turning);
-  turning = null;
-  trouble(null);
+  cancelAnimationFrame(animation);
+  animation = null;
+  showError(null);
   change();
 }
 
-function stepped(by) {
-  const kinds = hello.gallery;
+function stepKind(by) {
+  const kinds = session.gallery;
   const at = kinds.indexOf(source.kind);
   choose({ kind: kinds[(at + by + kinds.length) % kinds.length], seed: 1 });
 }
 
-$("previous").addEventListener("click", () => stepped(-1));
-$("next").addEventListener("click", () => stepped(1));
+$("previous").addEventListener("click", () => stepKind(-1));
+$("next").addEventListener("click", () => stepKind(1));
 $("kind").addEventListener("change", () => choose($("kind").value ? { kind: $("kind").value, seed: 1 } : { upload: 0 }));
 $("another").addEventListener("click", () => choose({ kind: source.kind ?? "chair", seed: (source.seed ?? 0) + 1 }));
 
 async function upload(file, into) {
   if (!file) return;
-  if (file.size > hello.limits.bytes) {
-    trouble(`${file.name}: is larger than ${hello.limits.bytes / 2 ** 20} MB; give a smaller file`);
+  if (file.size > session.limits.bytes) {
+    showError(`${file.name} is larger than ${session.limits.bytes / 2 ** 20} MB; upload a smaller file.`);
     return;
   }
-  trouble(null);
+  showError(null);
   $("name").textContent = `reading ${file.name}…`;
   document.body.dataset.settled = false;
   try {
-    const response = await fetch(`upload/${hello.tab}?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
-    const given = await response.json();
-    if (given.trouble) throw new Error(given.trouble);
-    into({ upload: given.upload });
+    const response = await fetch(`upload/${session.key}?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
+    const result = await response.json();
+    if (result.error) throw new Error(result.error);
+    into({ upload: result.upload });
   } catch (error) {
-    trouble(error instanceof TypeError ? `${file.name}: did not reach the viewer` : error.message);
+    showError(error instanceof TypeError ? `${file.name}: the viewer could not be reached` : error.message);
   } finally {
-    if (last?.shape) $("name").textContent = `${plain(last.shape.name)}, ${last.shape.about}`;
+    if (last?.shape) $("name").textContent = `${plain(last.shape.name)}, ${last.shape.size}`;
     settle();
   }
 }
 
 const chooseSecond = (next) => {
-  second = { source: next, turn: second?.turn ?? randomTurn() };
-  trouble(null);
+  second = { source: next, rotation: second?.rotation ?? randomRotation() };
+  showError(null);
   change();
 };
 for (const [button, field, into] of [["upload", "file", choose], ["second-upload", "second-file", chooseSecond]]) {
@@ -314,35 +313,35 @@ for (const kind of ["dragover", "dragleave", "drop"]) {
   });
 }
 
-// Spoiling.
+// Corruptions.
 
-const log = (share) => Math.round(FEWEST * (hello.points / FEWEST) ** share);
-const SPOILS = {
+const log = (share) => Math.round(FEWEST_POINTS * (session.points / FEWEST_POINTS) ** share);
+const CORRUPTIONS = {
   points: [(share) => log(share), (value) => value.toLocaleString("en")],
-  noise: [(share) => 0.1 * share ** 2, (value) => `${(100 * value).toFixed(1)} %`],
-  outliers: [(share) => 0.5 * share ** 2, (value) => `${(100 * value).toFixed(1)} %`],
-  occlusion: [(share) => 0.8 * share, (value) => `${(100 * value).toFixed(0)} %`],
+  noise: [(share) => 0.1 * share ** 2, (value) => `${(100 * value).toFixed(1)}%`],
+  outliers: [(share) => 0.5 * share ** 2, (value) => `${(100 * value).toFixed(1)}%`],
+  occlusion: [(share) => 0.8 * share, (value) => `${(100 * value).toFixed(0)}%`],
 };
-const spoil = () => ({
-  ...Object.fromEntries(Object.entries(SPOILS).map(([name, [value]]) => [name, value($(name).value / 100)])), seed,
+const corruption = () => ({
+  ...Object.fromEntries(Object.entries(CORRUPTIONS).map(([name, [value]]) => [name, value($(name).value / 100)])), seed,
 });
 
 function sliders() {
-  const values = spoil();
-  for (const [name, [, text]] of Object.entries(SPOILS)) $(name).parentElement.querySelector("output").textContent = text(values[name]);
+  const values = corruption();
+  for (const [name, [, text]] of Object.entries(CORRUPTIONS)) $(name).parentElement.querySelector("output").textContent = text(values[name]);
 }
-for (const name of Object.keys(SPOILS)) {
+for (const name of Object.keys(CORRUPTIONS)) {
   $(name).addEventListener("input", () => {
     sliders();
     change();
   });
 }
-$("redraw").addEventListener("click", () => {
+$("resample").addEventListener("click", () => {
   seed += 1;
   change();
 });
-$("mend").addEventListener("click", () => {
-  for (const name of Object.keys(SPOILS)) $(name).value = name === "points" ? 100 : 0;
+$("undo").addEventListener("click", () => {
+  for (const name of Object.keys(CORRUPTIONS)) $(name).value = name === "points" ? 100 : 0;
   seed = 0;
   sliders();
   change();
@@ -353,34 +352,34 @@ $("mend").addEventListener("click", () => {
 for (const name of LAYERS) {
   $(`layer-${name}`).addEventListener("change", () => {
     change();
-    inside();
+    showLayers();
   });
 }
-for (const name of ["points", "mesh", "axes"]) $(`show-${name}`).addEventListener("change", show);
-$("step").addEventListener("input", () => inside());
+for (const name of ["points", "mesh", "axes"]) $(`show-${name}`).addEventListener("change", showShapes);
+$("step").addEventListener("input", showLayers);
 $("compare").addEventListener("change", change);
 
 $("align").addEventListener("toggle", () => {
   if ($("align").open === Boolean(second)) return;
   const kind = source.kind ?? last.answer.label;
-  const made = hello.gallery.includes(kind) ? kind : hello.gallery[0];
+  const made = session.gallery.includes(kind) ? kind : session.gallery[0];
   $("second-kind").value = made;
-  second = $("align").open ? { source: { kind: made, seed: (source.seed ?? 0) + 1 }, turn: randomTurn() } : null;
+  second = $("align").open ? { source: { kind: made, seed: (source.seed ?? 0) + 1 }, rotation: randomRotation() } : null;
   change();
 });
 $("second-kind").addEventListener("change", () => chooseSecond({ kind: $("second-kind").value, seed: 1 }));
 $("second-another").addEventListener("click", () =>
   chooseSecond({ kind: $("second-kind").value, seed: (second?.source.seed ?? 0) + 1 }));
 $("second-random").addEventListener("click", () => {
-  second.turn = randomTurn();
+  second.rotation = randomRotation();
   change();
 });
 for (const name of ["before", "after"]) {
   $(name).addEventListener("click", () => {
     isAfter = name === "after";
     for (const other of ["before", "after"]) $(other).setAttribute("aria-checked", other === name);
-    if (last.header.alignment) align(last.header.alignment, isAfter);
-    show();
+    if (last.header.alignment) showAlignment(last.header.alignment, isAfter);
+    showShapes();
   });
 }
 

@@ -1,13 +1,13 @@
-// Words and bars beside the picture.
+// The text and the bars beside the picture.
 
-import { degrees, described, off } from "./rotation.js";
+import { degrees, describe, orientationError } from "./rotation.js";
 
 const $ = (id) => document.getElementById(id);
 export const plain = (name) => name.replaceAll("_", " ");
-const percent = (share) => `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 0 : share < 0.1 ? 1 : 0)} %`;
+const percent = (share) => `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 0 : share < 0.1 ? 1 : 0)}%`;
 const MOST_BARS = 12;
 
-// Few classes keep their places, so that one sees bars stay; of many the highest are shown.
+// A few classes keep their rows, so that bars stay in place; of many classes the highest are shown.
 export function bars(list, scores) {
   const best = Object.keys(scores)[0];
   const names = Object.keys(scores).slice(0, MOST_BARS);
@@ -27,50 +27,50 @@ export function bars(list, scores) {
   });
 }
 
-const SAME = { 1: "", 2: ", or half a turn from there", 4: ", or quarter turns from there", any: ", up to any turn about up" };
+// What is disregarded for the symmetry of the class.
+const UP_TO = { 1: "", 2: ", up to half turns", 4: ", up to quarter turns", any: ", up to rotations about up" };
 
-export function tell({ answer, answered, reference, milliseconds, rate }) {
+export function showAnswer({ answer, rotation, reference, milliseconds, rate }) {
   $("label").textContent = plain(answer.label);
-  document.querySelector(".kicker").textContent = /^[aeiou]/.test(answer.label) ? "This is an" : "This is a";
-  $("sure").textContent = `${percent(answer.confidence)} sure, from ${answer.points.toLocaleString("en")} points`;
+  $("confidence").textContent = `${percent(answer.confidence)} confidence, from ${answer.points.toLocaleString("en")} points`;
   bars($("bars"), answer.scores);
-  $("turned").textContent = described(answered);
+  $("rotation").textContent = describe(rotation);
   const here = `${milliseconds.toFixed(0)} ms`;
-  $("speed").textContent = rate > 1 ? `${here}, ${rate} a second` : here;
+  $("speed").textContent = rate > 1 ? `${here}, ${rate} per second` : here;
   if (!reference || reference.label !== answer.label) {
-    $("followed").textContent = "– (the name changed)";
+    $("equivariance").textContent = "– (the class changed)";
     return null;
   }
-  const error = degrees(off(reference.expected, reference.pose, answer.symmetry));
-  $("followed").textContent = `to within ${error.toFixed(error < 10 ? 1 : 0)}°${SAME[answer.symmetry]}`;
+  const error = degrees(orientationError(reference.expected, reference.pose, answer.symmetry));
+  $("equivariance").textContent = `${error.toFixed(error < 10 ? 1 : 0)}°${UP_TO[answer.symmetry]}`;
   return error;
 }
 
-export function compare({ label, upright, scores }) {
-  bars($("other-bars"), scores);
-  $("other-note").textContent =
+export function showComparison({ label, upright, scores }) {
+  bars($("baseline-bars"), scores);
+  $("baseline-note").textContent =
     label === upright
-      ? `Says ${plain(label)}, as for the shape before it was turned.`
-      : `Said ${plain(upright)} before the shape was turned, and now ${plain(label)}.`;
+      ? `Predicts ${plain(label)}, as before the rotation.`
+      : `Predicted ${plain(upright)} before the rotation, and now ${plain(label)}.`;
 }
 
-export function align(alignment, isAfter) {
+export function showAlignment(alignment, isAfter) {
   const number = (x) => x.toFixed(3);
-  const kept = document.createElement("b");
-  kept.textContent = `${number(alignment.before)} → ${number(alignment.after)}`;
+  const change = document.createElement("b");
+  change.textContent = `${number(alignment.before)} → ${number(alignment.after)}`;
   $("residual").replaceChildren(
-    kept,
-    " root mean square distance to the second shape’s points, before and after; both shapes are scaled to radius 1. ",
-    `The second is taken for a ${plain(alignment.target.label)}.`,
-    isAfter ? " Orange: the first, moved." : "",
+    change,
+    " root mean square distance to the second shape’s points, before and after; both shapes have radius 1. ",
+    `Predicted class of the second: ${plain(alignment.target.label)}.`,
+    isAfter ? " Orange: the first shape, aligned." : "",
   );
 }
 
-export function trouble(sentence) {
-  $("trouble").hidden = !sentence;
-  $("trouble").querySelector("p").textContent = sentence ?? "";
+export function showError(sentence) {
+  $("error").hidden = !sentence;
+  $("error").querySelector("p").textContent = sentence ?? "";
 }
-$("trouble-close").addEventListener("click", () => trouble(null));
+$("error-close").addEventListener("click", () => showError(null));
 
 export function save(blob, name) {
   const link = document.createElement("a");

@@ -1,4 +1,4 @@
-// Rotations as the network has them, WXYZ, and as three.js has them.
+// Rotations: the network uses WXYZ, three.js uses XYZW.
 
 import { Quaternion, Vector3 } from "./three.min.js";
 
@@ -6,13 +6,13 @@ export const toThree = ([w, x, y, z]) => new Quaternion(x, y, z, w);
 export const fromThree = (q) => [q.w, q.x, q.y, q.z];
 export const degrees = (radians) => (radians * 180) / Math.PI;
 
-// `Quaternion.angleTo` loses the small angles in its arccosine.
+// `Quaternion.angleTo` loses small angles to its arccosine.
 export function angleBetween(a, b) {
   const between = a.clone().conjugate().multiply(b);
   return 2 * Math.atan2(Math.hypot(between.x, between.y, between.z), Math.abs(between.w));
 }
 
-export function described(q) {
+export function describe(q) {
   const sign = q.w < 0 ? -1 : 1;
   const axis = new Vector3(sign * q.x, sign * q.y, sign * q.z);
   const angle = degrees(2 * Math.atan2(axis.length(), Math.abs(q.w)));
@@ -21,8 +21,8 @@ export function described(q) {
   return `${angle.toFixed(0)}° about (${x}, ${y}, ${z})`;
 }
 
-// How far a pose is from where it was expected, up to the turns about its own z that leave the class looking the same.
-export function off(pose, expected, symmetry) {
+// The angle between two poses, up to the rotations about their own z under which the class looks the same.
+export function orientationError(pose, expected, symmetry) {
   if (symmetry === "any") {
     const up = new Vector3(0, 0, 1);
     return up.clone().applyQuaternion(pose).angleTo(up.applyQuaternion(expected));

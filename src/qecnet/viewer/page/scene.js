@@ -1,19 +1,19 @@
-// The large picture: a shape on its grid, the rings that turn it, the axes that the network sees, and the second shape.
+// The large picture: a shape on a grid, the rings that rotate it, the predicted axes, and the second shape.
 
 import {
   Color, DirectionalLight, GridHelper, Group, HemisphereLight, Mesh, MeshLambertMaterial, OrbitControls, PerspectiveCamera,
   Quaternion, Raycaster, Scene, TransformControls, Vector2, Vector3, WebGLRenderer,
 } from "./three.min.js";
-import { arrow, dots, emptied, geometry, ramp, styled, word } from "./drawing.js";
+import { arrow, dots, empty, geometry, label, ramp, styled } from "./drawing.js";
 import { toThree } from "./rotation.js";
 
-const APART = 1.25; // half of what is between two shapes
+const APART = 1.25; // half of the distance between two shapes
 const RINGS = 1.06; // their radius; the shape's is 1
-const SLOW = 60; // milliseconds a picture; slower ones are drawn coarsely while something moves
+const SLOW = 60; // milliseconds per frame; slower ones are drawn coarsely while something moves
 const STILL = 250;
 
 export class Stage {
-  // `on.turned()` hears that the shape was turned by hand, `on.looked()` that the eye moved, `on.hovered(hit)` the mouse.
+  // Callbacks: `on.rotated()` by hand, `on.looked()` when the camera moved, `on.hovered(hit)` for the mouse.
   constructor(canvas, on) {
     this.canvas = canvas;
     this.renderer = new WebGLRenderer({ canvas, antialias: true, preserveDrawingBuffer: true });
@@ -52,10 +52,10 @@ export class Stage {
     thinner(this.rings.getHelper());
     this.rings.attach(this.shape);
     this.rings.addEventListener("change", () => this.draw());
-    this.rings.addEventListener("objectChange", () => on.turned());
+    this.rings.addEventListener("objectChange", () => on.rotated());
     this.rings.addEventListener("dragging-changed", (event) => {
       this.orbit.enabled = !event.value;
-      on.turned();
+      on.rotated();
     });
     this.scene.add(this.rings.getHelper());
     this.mouse = new Raycaster();
@@ -67,7 +67,7 @@ export class Stage {
     this.resize();
   }
 
-  get turning() {
+  get rotating() {
     return this.rings.dragging;
   }
 
@@ -77,14 +77,14 @@ export class Stage {
     const grid = new GridHelper(8, 32, lines, lines);
     grid.rotation.x = Math.PI / 2;
     grid.position.z = -1.02;
-    emptied(this.grid).add(grid);
+    empty(this.grid).add(grid);
     this.rings.setColors(...["--x", "--y", "--up", "--ink"].map(styled));
-    emptied(this.axes);
+    empty(this.axes);
     for (const [name, direction, colour] of [["x", [1, 0, 0], "--x"], ["y", [0, 1, 0], "--y"], ["up", [0, 0, 1], "--up"]]) {
       const along = new Vector3(...direction);
-      const label = word(name, styled(colour), 0.16);
-      label.position.copy(along.clone().multiplyScalar(1.42));
-      this.axes.add(arrow(along, styled(colour), 1.32, 0.012), label);
+      const text = label(name, styled(colour), 0.16);
+      text.position.copy(along.clone().multiplyScalar(1.42));
+      this.axes.add(arrow(along, styled(colour), 1.32, 0.012), text);
     }
     for (const mesh of Object.values(this.meshes)) mesh?.material.color.set(styled("--mesh"));
     this.draw();
@@ -97,21 +97,21 @@ export class Stage {
     this.coarse = false;
     this.renderer.setSize(width, height, false);
     this.camera.aspect = width / height;
-    // A narrow window sees as much of the width as a wide one sees of the height; of two shapes, more.
+    // A narrow window shows as much of the width as a wide one shows of the height; two shapes need more.
     this.camera.zoom = this.second.visible ? Math.min(0.82, (0.66 * width) / height) : Math.min(1, width / height);
     this.camera.setViewOffset(width, height, this.shifted, 0, width, height);
     this.size();
     this.draw();
   }
 
-  // Moves the middle of the picture to the left by as many pixels.
+  // Moves the centre of the picture to the left by so many pixels.
   shift(pixels) {
     if (pixels === this.shifted) return;
     this.shifted = pixels;
     this.resize();
   }
 
-  // Rings are as large as the shape, from wherever one looks; by themselves they keep their size on the screen.
+  // Keeps the rings as large as the shape; by default they keep their size on the screen.
   size() {
     const far = this.camera.position.distanceTo(this.shape.position);
     const unit = far * ((1.9 * Math.tan((this.camera.fov * Math.PI) / 360)) / this.camera.zoom);
@@ -123,14 +123,14 @@ export class Stage {
       this.asked = null;
       const since = now - (this.drawn ?? 0);
       this.drawn = now;
-      // One picture right after the other tells how long one takes.
+      // Consecutive frames tell how long one takes.
       if (since < STILL) this.pace = 0.8 * (this.pace ?? SLOW / 2) + 0.2 * since;
       this.coarsely(since < STILL && this.pace > SLOW);
       this.renderer.render(this.scene, this.camera);
     });
   }
 
-  // Without a graphics card, pictures would take the time that answers need.
+  // Without a graphics card, drawing would take the time that the network needs.
   coarsely(coarse) {
     clearTimeout(this.resting);
     if (coarse) {
@@ -147,7 +147,7 @@ export class Stage {
 
   // `which` is "shape" or "second".
   put(which, points, vertices, faces) {
-    const group = emptied(this[which]);
+    const group = empty(this[which]);
     const heights = points.filter((_, i) => i % 3 === 2);
     const [low, high] = heights.reduce(([a, b], z) => [Math.min(a, z), Math.max(b, z)], [Infinity, -Infinity]);
     const colour = (i) => this.tint(which, (points[3 * i + 2] - low) / Math.max(high - low, 1e-6));
@@ -157,13 +157,13 @@ export class Stage {
     this.meshes[which] = null;
     if (vertices) {
       const material = new MeshLambertMaterial({ color: styled("--mesh"), side: 2, flatShading: true });
-      // Points lie on the surface, and are to be seen there.
+      // Points lie on the surface and must not be hidden by it.
       Object.assign(material, { polygonOffset: true, polygonOffsetFactor: 2, polygonOffsetUnits: 6 });
       this.meshes[which] = new Mesh(geometry(vertices, faces), material);
       group.add(this.meshes[which]);
     }
     if (which === "shape") {
-      emptied(this.moved).add(dots(points, () => this.tint("moved", 0), () => size));
+      empty(this.moved).add(dots(points, () => this.tint("moved", 0), () => size));
     }
     this.draw();
   }
@@ -173,7 +173,7 @@ export class Stage {
     return which === "second" ? new Color("#7d8794").lerp(new Color("#b9c1cb"), height) : new Color("#e0642c");
   }
 
-  // Which of the shapes' looks are shown, and whether there are two.
+  // Chooses what is visible, and whether there are two shapes.
   show({ points, mesh, axes, second, after }) {
     for (const which of ["shape", "second"]) {
       if (this.points[which]) this.points[which].visible = points || !(mesh && this.meshes[which]);
@@ -182,7 +182,7 @@ export class Stage {
     this.axes.visible = axes;
     if (second !== this.second.visible) {
       this.second.visible = second;
-      // Side by side as one looks at them now.
+      // Side by side as seen by the camera now.
       const right = new Vector3().setFromMatrixColumn(this.camera.matrixWorld, 0).setLength(APART);
       this.second.position.copy(right);
       this.shape.position.copy(second ? right.negate() : new Vector3());
@@ -192,14 +192,14 @@ export class Stage {
     this.draw();
   }
 
-  // The answer's axes stand where the answer was given; layers stick to the shape as it is turned on.
-  place(answer, answered, turn, secondTurn, alignment) {
+  // The axes show the pose that was predicted; layers follow the shape, which may have been rotated since.
+  place(answer, answered, rotation, secondRotation, alignment) {
     const here = this.shape.position;
     this.axes.quaternion.copy(toThree(answer.pose));
     this.axes.position.copy(here);
-    this.layers.quaternion.copy(turn.clone().multiply(answered.clone().conjugate()));
+    this.layers.quaternion.copy(rotation.clone().multiply(answered.clone().conjugate()));
     this.layers.position.copy(here);
-    if (secondTurn) this.second.quaternion.copy(secondTurn);
+    if (secondRotation) this.second.quaternion.copy(secondRotation);
     if (alignment) {
       this.moved.quaternion.copy(toThree(alignment.rotation).multiply(answered));
       this.moved.position.copy(this.second.position).add(new Vector3(...alignment.translation));
@@ -207,8 +207,8 @@ export class Stage {
     this.draw();
   }
 
-  // Shapes step back behind what is shown of the network's inside; what is spoiled is seen by its points.
-  fade(faded, spoiled) {
+  // Fades shapes behind layers; a corrupted shape shows its points rather than its mesh.
+  fade(faded, corrupted) {
     for (const which of ["shape", "second"]) {
       const [points, mesh] = [this.points[which], this.meshes[which]];
       if (points) {
@@ -217,20 +217,20 @@ export class Stage {
         points.material.depthWrite = !faded;
         points.renderOrder = faded ? -1 : 0;
       }
-      const glassy = faded || (spoiled && which === "shape");
+      const glassy = faded || (corrupted && which === "shape");
       if (mesh) Object.assign(mesh.material, { transparent: glassy, opacity: glassy ? 0.16 : 1, depthWrite: !glassy });
     }
   }
 
-  // The ball under the mouse, of those that carry `userData.said`.
+  // The ball under the mouse, of those with `userData.describe`.
   under(event) {
-    const told = this.layers.children.filter((thing) => thing.userData.said);
-    if (!told.length || event.buttons) return null;
+    const described = this.layers.children.filter((thing) => thing.userData.describe);
+    if (!described.length || event.buttons) return null;
     const box = this.canvas.getBoundingClientRect();
     const at = new Vector2((2 * (event.clientX - box.left)) / box.width - 1, 1 - (2 * (event.clientY - box.top)) / box.height);
     this.mouse.setFromCamera(at, this.camera);
-    const [hit] = this.mouse.intersectObjects(told, false);
-    return hit ? { ...hit.object.userData.said(hit.instanceId), layer: hit.object } : null;
+    const [hit] = this.mouse.intersectObjects(described, false);
+    return hit ? { ...hit.object.userData.describe(hit.instanceId), layer: hit.object } : null;
   }
 
   picture() {
@@ -247,7 +247,7 @@ export class Stage {
   }
 }
 
-// As large as the shape, rings of the usual thickness would hide it.
+// Rings of the usual thickness would hide a shape of the same size.
 function thinner(helper) {
   helper.traverse(({ geometry: ring, material }) => {
     if (ring?.type !== "TorusGeometry" || ring.parameters.tube > 0.01) return;
@@ -264,4 +264,4 @@ function thinner(helper) {
   });
 }
 
-export const randomTurn = () => new Quaternion().random();
+export const randomRotation = () => new Quaternion().random();

@@ -1,10 +1,10 @@
-// The small picture: where votes put two of the shape's axes, on the sphere of directions.
+// The small picture: two axes of each vote on the sphere of directions.
 
 import {
   Color, Group, HemisphereLight, LineBasicMaterial, LineSegments, Mesh, MeshLambertMaterial, PerspectiveCamera, Scene,
   SphereGeometry, Vector3, WebGLRenderer,
 } from "./three.min.js";
-import { dots, emptied, geometry, styled } from "./drawing.js";
+import { dots, empty, geometry, styled } from "./drawing.js";
 import { voteOf } from "./layers.js";
 
 const AXES = [[new Vector3(0, 0, 1), "--up"], [new Vector3(1, 0, 0), "--x"]];
@@ -24,24 +24,24 @@ export class Sphere {
     this.scene.add(this.marks);
   }
 
-  // What was heard after a step; `named` is the voter that the mouse is on.
-  tell(heard, named = null) {
-    emptied(this.marks);
+  // A voting round after a routing iteration; `hovered` is the voter under the mouse.
+  show(round, hovered = null) {
+    empty(this.marks);
     for (const [axis, colour] of AXES) {
-      const places = new Float32Array(3 * heard.count);
-      for (let i = 0; i < heard.count; i++) {
-        axis.clone().applyQuaternion(voteOf(heard, i)).multiplyScalar(1.01).toArray(places, 3 * i);
+      const positions = new Float32Array(3 * round.count);
+      for (let i = 0; i < round.count; i++) {
+        axis.clone().applyQuaternion(voteOf(round, i)).multiplyScalar(1.01).toArray(positions, 3 * i);
       }
-      const size = (i) => (i === named ? 0.16 : 0.034 + 0.11 * Math.sqrt(heard.weights[i] / heard.largest));
+      const size = (i) => (i === hovered ? 0.16 : 0.034 + 0.11 * Math.sqrt(round.weights[i] / round.largest));
       const ink = new Color(styled("--ink"));
       const hue = new Color(styled(colour));
-      this.marks.add(dots(places, (i) => (i === named ? ink : hue), size));
-      this.marks.add(ring(axis.clone().applyQuaternion(heard.pose), styled(colour)));
+      this.marks.add(dots(positions, (i) => (i === hovered ? ink : hue), size));
+      this.marks.add(ring(axis.clone().applyQuaternion(round.pose), styled(colour)));
     }
     this.draw();
   }
 
-  // Looks from where the large picture looks.
+  // Takes the direction of the large picture's camera.
   look(camera) {
     this.camera.position.copy(camera.position).setLength(4.3);
     this.camera.lookAt(0, 0, 0);

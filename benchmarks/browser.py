@@ -1,4 +1,4 @@
-"""A viewer and a Chromium that looks at it, for the browser tests, the screenshots and the benchmark."""
+"""A viewer and a Chromium that shows it, for the benchmark, the browser tests and the screenshots."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ SECONDS = 90.0
 
 @contextmanager
 def viewer(port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """`qec view` as a user starts it, by default on any free port: its address, and its process."""
+    """Runs `qec view`, by default on a free port. Yields its address and its process."""
     command = [Path(sys.executable).with_name("qec"), "view", "--port", str(port), "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         found = re.search(r"http://\S+", line)
-        assert found, f"qec view said {line!r}"
+        assert found, f"qec view printed {line!r}"
         yield found[0], process
     finally:
         process.terminate()
@@ -58,7 +58,7 @@ def viewer(port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
 
 @contextmanager
 def chromium(width: int = 1400, height: int = 900, downloads: Path | None = None) -> Iterator[webdriver.Chrome]:
-    """Debian's, with a new, empty profile, which remembers every request and what the page's console said."""
+    """Runs Chromium with an empty profile; it records every request and the console."""
     profile = tempfile.mkdtemp(prefix="qec-chromium-")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or "/usr/bin/chromium"
@@ -77,18 +77,18 @@ def chromium(width: int = 1400, height: int = 900, downloads: Path | None = None
 
 
 def resize(driver: webdriver.Chrome, width: int, height: int) -> None:
-    """Also narrower than a window may be."""
+    """Sets the size of the viewport, also below the minimum of a window."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
 
 class Page:
-    """What a person does with the page, and what there is to see."""
+    """What a user does on the page and sees there."""
 
     def __init__(self, driver: webdriver.Chrome, address: str) -> None:
         self.driver = driver
         driver.get("about:blank")
-        self.requests()  # of what the browser opens by itself
+        self.requests()  # discards those of the browser itself
         driver.get(address)
         self.settle()
 
@@ -97,15 +97,15 @@ class Page:
 
     @property
     def state(self) -> dict[str, Any]:
-        """What a person saves as JSON."""
+        """The result as the user saves it."""
         return dict(json.loads(str(self["state"].get_attribute("textContent"))))
 
     @property
-    def trouble(self) -> str:
-        return self["trouble"].find_element(By.TAG_NAME, "p").text if self["trouble"].is_displayed() else ""
+    def error(self) -> str:
+        return self["error"].find_element(By.TAG_NAME, "p").text if self["error"].is_displayed() else ""
 
     def settle(self) -> None:
-        """Waits until the answer answers all that is wanted, and is drawn."""
+        """Waits until the response is up to date and drawn."""
         self.wait(lambda: self.driver.find_element(By.TAG_NAME, "body").get_attribute("data-settled") == "true")
         self.wait(lambda: self["view"].get_attribute("data-coarse") != "true")
         self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
@@ -117,7 +117,7 @@ class Page:
             time.sleep(0.05)
 
     def press(self, name: str) -> None:
-        """Also what has to be scrolled to first."""
+        """Scrolls to a button and clicks it."""
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'nearest'})", self[name])
         self[name].click()
         self.settle()
@@ -128,20 +128,20 @@ class Page:
         self.settle()
 
     def upload(self, path: Path, field: str = "file") -> None:
-        """Waits until the file is shown, or refused."""
+        """Waits until the file is shown or refused."""
         self[field].send_keys(str(path))
-        self.wait(lambda: self.trouble or self.state["shape"] == path.name or field != "file")
+        self.wait(lambda: self.error or self.state["shape"] == path.name or field != "file")
         self.settle()
 
     def drag(self, *steps: tuple[int, int], name: str = "view") -> None:
-        """From the middle of an element, which is where the shape is, by these steps; the button stays down."""
+        """Drags from the centre of an element, where the shape is, by these steps; the button stays down."""
         mouse = ActionChains(self.driver, duration=20).move_to_element(self[name]).click_and_hold()
         for right, down in steps:
             mouse.move_by_offset(right, down)
         mouse.perform()
 
     def move(self, right: int, down: int) -> None:
-        """The mouse, from where it is."""
+        """Moves the mouse from where it is."""
         ActionChains(self.driver, duration=20).move_by_offset(right, down).perform()
 
     def drop(self) -> None:
@@ -149,20 +149,20 @@ class Page:
         self.settle()
 
     def pixels(self, name: str = "view") -> np.ndarray:
-        """What is on the screen where an element is, (H, W, 3)."""
+        """Returns what an element shows, (H, W, 3)."""
         return np.asarray(Image.open(io.BytesIO(self[name].screenshot_as_png)).convert("RGB"), dtype=np.int16)
 
-    def shot(self, path: Path) -> None:
+    def screenshot(self, path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(self.driver.get_screenshot_as_png())
 
     def console(self) -> list[str]:
-        """What went wrong in the page's scripts since it was last asked; an upload that is refused is no such thing."""
+        """Returns the errors of scripts since the last call; refused uploads are not among them."""
         entries = (entry for entry in self.driver.get_log("browser") if entry["source"] != "network")
         return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
 
     def requests(self) -> set[str]:
-        """Every address on some host that was asked for since that was last asked."""
+        """Returns every URL that was requested since the last call."""
         entries = (json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance"))
         found = set()
         for entry in entries:

@@ -1,4 +1,4 @@
-"""A model that is watched at its work: its answer, and what its network was given and gave."""
+"""A model's answer together with what its network read and returned."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from qecnet.nn import Capsules, Pooling, Prediction
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
+class Observation:
     """What a model says of a cloud, and why.
 
     Attributes:
@@ -43,7 +43,7 @@ class Observer:
         self._seen: tuple[Capsules, list[Pooling], Prediction] | None = None
         model.network.register_forward_hook(self._keep)
 
-    def ask(self, cloud: PointCloud, target: PointCloud | None = None) -> Observed:
+    def observe(self, cloud: PointCloud, target: PointCloud | None = None) -> Observation:
         """What the cloud is; and, with a target, what brings it there."""
         alignment = None
         if target is None:
@@ -55,7 +55,7 @@ class Observer:
         capsules, poolings, prediction = self._seen
         self._seen = None
         scale = float((cloud.points.double() - answer.centre).norm(dim=-1).amax())
-        return Observed(answer, capsules, poolings, prediction, scale, alignment)
+        return Observation(answer, capsules, poolings, prediction, scale, alignment)
 
     def _keep(self, _: nn.Module, given: tuple[Any, ...], prediction: Prediction) -> None:
         """Of what the network sees, the first cloud: where there are two, that is the source."""
@@ -75,8 +75,8 @@ def _first(prediction: Prediction) -> Prediction:
     return Prediction(prediction.activations[:1], prediction.poses[:1], ballots)
 
 
-def compared(network: nn.Module, observed: Observed) -> Prediction:
+def compare(network: nn.Module, observation: Observation) -> Prediction:
     """What another network says of the very same points."""
     with torch.inference_mode():
-        prediction: Prediction = network(observed.capsules, observed.poolings)
+        prediction: Prediction = network(observation.capsules, observation.poolings)
     return prediction

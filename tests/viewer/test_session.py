@@ -1,0 +1,162 @@
+"""Responses: poses rotate with the shape, classes do not; layers show what the network computed."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+import qecnet
+from qecnet.algebra import angular_distance, multiply, random_quaternion
+from qecnet.datasets import make_shape
+from qecnet.geometry import PointCloud
+from qecnet.viewer.layers import voting_rounds
+from qecnet.viewer.request import Corruption, GalleryShape, RotatedShape
+from qecnet.viewer.session import Networks, Session
+from qecnet.viewer.shape import view_shape
+from qecnet.viewer.wire import unpack
+
+LAYERS = ("frames", "patches", "capsules", "votes")
+SECOND = RotatedShape(GalleryShape("chair", 2), (1, 0, 0, 0))
+
+
+def pose_of(header):
+    return torch.tensor(header["answer"]["pose"], dtype=torch.float64)
+
+
+def rotations(count):
+    return [random_quaternion((), generator=seed, dtype=torch.float64) for seed in range(count)]
+
+
+def test_the_class_is_invariant_and_the_pose_equivariant(session, request_of):
+    first, _ = unpack(session.respond(request_of()))
+    for rotation in rotations(3):
+        header, _ = unpack(session.respond(request_of(rotation.tolist())))
+        assert header["answer"]["label"] == first["answer"]["label"] == "chair"
+        assert angular_distance(pose_of(header), multiply(rotation, pose_of(first))) < np.radians(1)
+
+
+def test_a_shape_is_sent_when_it_changes(session, request_of):
+    header, arrays = unpack(session.respond(request_of()))
+    assert header["shape"]["name"] == "chair"
+    assert arrays["shape.points"].shape == (2_000, 3)
+    assert np.abs(np.linalg.norm(arrays["shape.points"], axis=1)).max() == pytest.approx(1, abs=0.05)
+    assert len(arrays["shape.faces"]) == len(make_shape("chair", 1).faces)
+    rotated, arrays = unpack(session.respond(request_of((0, 1, 0, 0))))
+    assert "shape" not in rotated
+    assert not arrays
+    corrupted, arrays = unpack(session.respond(request_of(corruption=Corruption(500, noise=0.02))))
+    assert "shape" in corrupted
+    assert len(arrays["shape.points"]) == corrupted["answer"]["points"] == 500
+
+
+def test_a_shape_is_sent_after_a_failed_request(session, store, request_of):
+    line = PointCloud(torch.linspace(0, 1, 50, dtype=torch.float64)[:, None].expand(50, 3).clone(), name="line")
+    with pytest.raises(ValueError, match="line: has no surface"):
+        session.respond(request_of(upload=store.add("key", line)))
+    assert "shape" in unpack(session.respond(request_of()))[0]
+
+
+def test_a_second_shape_is_sent_after_a_failed_request(session, request_of):
+    with pytest.raises(ValueError, match="point"):
+        session.respond(request_of(corruption=Corruption(1), second=SECOND))
+    session.respond(request_of())
+    assert "second" in unpack(session.respond(request_of(second=SECOND)))[0]
+    assert "second" not in unpack(session.respond(request_of(second=SECOND)))[0]
+
+
+def test_sessions_are_independent(networks, store, request_of):
+    def answer(session, kind):
+        return unpack(session.respond(request_of(kind=kind)))[0]["answer"]
+
+    one, other = Session("one", networks, store), Session("other", networks, store)
+    expected = [answer(Session("alone", networks, store), kind) for kind in ("chair", "sofa")]
+    for _ in range(2):
+        assert [answer(one, "chair"), answer(other, "sofa")] == expected
+
+
+def test_upload_0_is_the_file_of_the_command_line(networks, store, request_of):
+    session = Session("key", networks, store, make_shape("bed", 1))
+    assert unpack(session.respond(request_of(upload=0)))[0]["shape"]["name"] == "bed"
+
+
+@pytest.mark.parametrize("which", ["networks", "paper"])
+def test_layers_lie_on_the_shape(which, store, request_of, request):
+    session = Session("key", request.getfixturevalue(which), store)
+    header, arrays = unpack(session.respond(request_of(layers=LAYERS)))
+    assert arrays["frames.positions"].shape == (header["answer"]["frames"], 3)
+    assert arrays["frames.valid"].sum() == header["answer"]["valid"]
+    for name in ("frames.positions", "patches.centres", "capsules.positions"):
+        assert distance_to(arrays["shape.points"], arrays[name]).max() < 1e-5, name
+    assert arrays["patches.centres"].shape == arrays["capsules.positions"].shape == (64, 3)
+    centres = arrays["patches.centres"][arrays["patches.of"]]
+    np.testing.assert_allclose(arrays["patches.lines"][:, 0], centres, atol=1e-6)
+    assert (arrays["capsules.activations"] >= 0).all()
+
+
+def distance_to(points, positions):
+    return np.linalg.norm(positions[:, None] - points[None], axis=-1).min(1)
+
+
+@pytest.mark.parametrize("which", ["networks", "paper"])
+def test_votes_lead_to_the_pose(which, request):
+    networks = request.getfixturevalue(which)
+    cloud = view_shape(make_shape("chair", 1), Corruption(2_000), networks.model.config).cloud
+    observation = networks.observer.observe(cloud)
+    rounds = voting_rounds(networks.model.network, observation)
+    assert len(rounds) == max(1, len(observation.prediction.ballots))
+    for found in rounds:
+        assert found.weights.shape == (4, len(found.votes))
+        assert len(found.positions) == len(found.votes)
+        torch.testing.assert_close(found.weights.sum(-1), torch.ones(4), atol=1e-4, rtol=0)
+    pose = observation.prediction.pose[0]
+    assert angular_distance(rounds[-1].poses[-1], pose) < 1e-3
+    assert angular_distance(pose.double(), observation.answer.pose) < 1e-3
+
+
+def test_the_baseline_is_not_invariant(session, request_of):
+    assert "comparison" not in unpack(session.respond(request_of()))[0]
+    upright, _ = unpack(session.respond(request_of(compare=True)))
+    assert upright["comparison"]["label"] == upright["comparison"]["upright"] == "chair"
+    labels = set()
+    for rotation in rotations(6):
+        header, _ = unpack(session.respond(request_of(rotation.tolist(), compare=True)))
+        assert header["answer"]["label"] == header["comparison"]["upright"] == "chair"
+        assert sum(header["comparison"]["scores"].values()) == pytest.approx(1, abs=1e-4)
+        labels.add(header["comparison"]["label"])
+    assert labels - {"chair"}
+
+
+def test_the_baseline_does_not_depend_on_the_model(session, store, request_of):
+    model = qecnet.load("modelnet10")
+    model.config = replace(model.config, frames=256, patches=32, neighbours=16)
+    expected = unpack(session.respond(request_of(compare=True)))[0]["comparison"]
+    found = unpack(Session("key", Networks(model), store).respond(request_of(compare=True)))[0]["comparison"]
+    assert found["scores"] == pytest.approx(expected["scores"], abs=1e-3)
+
+
+def test_alignment_finds_the_rotation_between_two_shapes(session, request_of):
+    rotation = random_quaternion((), generator=5, dtype=torch.float64)
+    second = RotatedShape(GalleryShape("chair", 1), tuple(rotation.tolist()))
+    header, arrays = unpack(session.respond(request_of(corruption=Corruption(10_000), second=second)))
+    found = header["alignment"]
+    assert angular_distance(torch.tensor(found["rotation"], dtype=torch.float64), rotation) < np.radians(2)
+    assert found["after"] < found["before"] / 3
+    assert found["target"]["label"] == "chair"
+    assert arrays["second.points"].shape == (10_000, 3)
+
+
+def test_corruptions_do_what_they_say(networks):
+    def view(corruption):
+        return view_shape(make_shape("chair", 1), corruption, networks.model.config).cloud.points
+
+    def distance(corruption):
+        return torch.cdist(view(corruption)[:500], whole).amin(-1).mean()
+
+    whole = view(Corruption(10_000))
+    assert torch.equal(whole, view(Corruption(10_000))), "the same seed gives the same points"
+    assert not torch.equal(whole, view(Corruption(10_000, seed=1)))
+    assert len(view(Corruption(10_000, occlusion=0.5))) == 5_000
+    assert distance(Corruption(1_000)) < 1e-6
+    assert distance(Corruption(10_000, noise=0.05)) > 0.01
+    assert distance(Corruption(10_000, outliers=0.5)) > 0.05
