@@ -1,7 +1,10 @@
-"""Candidates one by one, each step as it is written down: what the tuned version is compared with."""
+"""Snapping and resting faces, each step as it is written down: what the tuned versions are compared with."""
 
 import numpy as np
+import torch
 from scipy.spatial import ConvexHull
+
+from qecnet.algebra import from_matrix, to_matrix
 
 TILT = np.radians(6.0)
 
@@ -32,3 +35,15 @@ def resting_plain(points, most=8):
         found.append((min(rises) / max(height, 0.05), -down))
     found.sort(key=lambda pair: -pair[0])
     return np.array([up for _, up in found[:most]]), np.array([steady for steady, _ in found[:most]])
+
+
+def snap_plain(pose, normals, weights, steps=60):
+    """The iteration as it is written down: the rotation nearest to the objective's gradient, again and again."""
+    rotation = to_matrix(pose)
+    for _ in range(steps):
+        cosines = normals @ rotation
+        gradient = normals.mT @ (weights[:, None] * cosines**3)
+        u, _, v = torch.linalg.svd(gradient)
+        u[:, 2] *= torch.linalg.det(u @ v).sign()
+        rotation = u @ v
+    return from_matrix(rotation)
