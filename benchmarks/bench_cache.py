@@ -18,7 +18,7 @@ from dataclasses import replace
 import torch
 
 from measure import milliseconds, report
-from qecnet.datasets import Dataset, frame_cache, open_dataset, shapes
+from qecnet.datasets import Dataset, frame_cache, make_furniture, open_dataset
 from qecnet.geometry import prepare
 
 MODELNET10 = 4899
@@ -48,7 +48,7 @@ def one_by_one(dataset: Dataset, subsamplings: int) -> float:
     cpu = cpu_seconds()
     for item in dataset.items("train"):
         for s in range(subsamplings):
-            prepare(item.cloud(generator=s))
+            prepare(item.load_cloud(generator=s))
     return cpu_seconds() - cpu
 
 
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     torch.set_num_threads(1)
-    dataset = some(open_dataset(args.data) if args.data else shapes(args.shapes), args.shapes)
+    dataset = some(open_dataset("data", args.data) if args.data else make_furniture(args.shapes), args.shapes)
     with tempfile.TemporaryDirectory() as folder:
         # One shape for each worker, to know what starting takes.
         start, start_cpu = build(some(dataset, args.workers), folder, 1, args.workers)

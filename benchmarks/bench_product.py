@@ -24,8 +24,7 @@ import qecnet
 from measure import milliseconds, report, row
 from qecnet import DEFAULT_MODEL
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.datasets import make_shape
-from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.evaluation.pose_baselines import METHODS
 from qecnet.formats import read_cloud, write
 from qecnet.models.export import OUTPUTS, ExportModule, example_inputs, export_onnx
@@ -40,7 +39,7 @@ def make_files(folder: Path, count: int) -> list[Path]:
     paths = []
     for number in range(count):
         generator = torch.Generator().manual_seed(number)
-        cloud = make_shape(CLASSES[number % len(CLASSES)], number).sample(POINTS, generator)
+        cloud = make_shape(FURNITURE_CLASSES[number % len(FURNITURE_CLASSES)], number).sample(POINTS, generator)
         turned = rotate(random_quaternion((), generator), cloud.points.float())
         paths.append(folder / f"{number:04d}.ply")
         write(paths[-1], replace(cloud, points=turned, normals=None))
@@ -112,7 +111,7 @@ def search(model: qecnet.Model, path: Path, count: int, seconds: float) -> dict[
 
 def against_registration(model: qecnet.Model, paths: list[Path], seconds: float) -> list[dict[str, Any]]:
     """One cloud onto another of its class; both from memory."""
-    source, target = (read_cloud(paths[number]) for number in (0, len(CLASSES)))
+    source, target = (read_cloud(paths[number]) for number in (0, len(FURNITURE_CLASSES)))
     ours = milliseconds(lambda: model.align(source, target), seconds)
     name, theirs = "FPFH + RANSAC + ICP", None
     try:
@@ -132,7 +131,7 @@ def main() -> None:
     model = qecnet.load(DEFAULT_MODEL)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        paths = make_files(folder, max(options.files, len(CLASSES) + 1))
+        paths = make_files(folder, max(options.files, len(FURNITURE_CLASSES) + 1))
         warm = milliseconds(lambda: model.predict(paths[0]), options.seconds)
         cold = seconds_of(QEC, "classify", paths[0], "--json")
         torch_alone = seconds_of(sys.executable, "-c", "import torch")

@@ -24,8 +24,7 @@ from torch import Tensor
 
 from measure import RESULTS
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.datasets import named_dataset
-from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets import derive_seed, open_dataset
 from qecnet.formats import read
 from qecnet.geometry import (
     Mesh,
@@ -49,7 +48,7 @@ def main() -> None:
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
     if given.modelnet40:
-        items = named_dataset("modelnet40", given.modelnet40).items("test")
+        items = open_dataset("modelnet40", given.modelnet40).items("test")
         rows += measure("ModelNet40, test", [(item.name, item.load) for item in choose(items, given.shapes)])
     if given.scanned_objects:
         files = choose(scanned_test_files(given.scanned_objects), given.shapes)
@@ -70,7 +69,7 @@ def choose(items: Sequence[Any], count: int) -> list[Any]:
 
 def rotated_cloud(shape: Mesh | PointCloud, number: int) -> tuple[Tensor, Tensor]:
     """10,000 points of a shape (N, 3), rotated at random, and the rotation (4,)."""
-    generator = torch.Generator().manual_seed(derived_seed(number))
+    generator = torch.Generator().manual_seed(derive_seed(number))
     cloud = shape.sample(10_000, generator) if isinstance(shape, Mesh) else shape
     rotation = random_quaternion((), generator, dtype=torch.float64)
     points = PointCloud(rotate(rotation, cloud.points.double())).clean().normalized().points

@@ -15,7 +15,7 @@ from rich.progress import track
 from torch import Tensor
 
 from measure import RESULTS
-from qecnet.datasets import shapes
+from qecnet.datasets import make_furniture
 from qecnet.geometry import PrepareConfig, prepare
 from qecnet.nn import Capsules, Level, Pooling, QECConfig, QECNet, spread_loss
 from qecnet.nn.routing import Gradients
@@ -25,11 +25,11 @@ EPOCHS, BATCH, SEEDS, PER_CLASS = 12, 8, 3, 30
 
 
 def load(split: str) -> tuple[list[Tensor], Tensor]:
-    items = shapes(PER_CLASS, seed=0).items(split)
+    items = make_furniture(PER_CLASS, seed=0).items(split)
     prepared = []
     for number, item in enumerate(track(items, f"frames of {split}")):
         generator = torch.Generator().manual_seed(number)
-        prepared.append(prepare(item.cloud(FRAMES.points, generator=generator), FRAMES, generator))
+        prepared.append(prepare(item.load_cloud(FRAMES.points, generator=generator), FRAMES, generator))
     names = ("points", "poses", "valid", "centres", "neighbours", "mask")
     tensors = [torch.stack([getattr(p, name) for p in prepared]) for name in names]
     return tensors, torch.tensor([item.label for item in items])

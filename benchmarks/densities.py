@@ -19,8 +19,7 @@ import torch
 from rich.progress import track
 
 from measure import RESULTS
-from qecnet.datasets import FrameCache, frame_cache, named_dataset
-from qecnet.datasets.symmetry import known_turns
+from qecnet.datasets import FrameCache, frame_cache, open_dataset, training_symmetry
 from qecnet.geometry import PrepareConfig
 from qecnet.nn import Capsules, load_network, upright_distance
 from qecnet.training.validate import held_out
@@ -42,7 +41,7 @@ def main() -> None:
         for _, _, about in loaded.values()
     }
     cache = frame_cache(
-        named_dataset(name, given.data),
+        open_dataset(name, given.data),
         "train",
         given.cache,
         PrepareConfig(method=method),
@@ -55,7 +54,7 @@ def main() -> None:
 
 def measured(run: str, dataset: str, network: Any, cache: FrameCache, share: float) -> list[dict[str, Any]]:
     _, held = held_out(cache.labels, share)
-    turns = torch.tensor([known_turns(kind) for kind in cache.classes])
+    turns = torch.tensor([training_symmetry(kind) for kind in cache.classes])
     rows = []
     for which, points in enumerate(POINTS):
         right, pose = 0, 0.0

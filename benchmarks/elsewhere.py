@@ -20,7 +20,7 @@ from pathlib import Path
 import qecnet
 from measure import RESULTS
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets import derive_seed
 from qecnet.formats import read
 
 WORDS = {
@@ -56,7 +56,7 @@ def main() -> None:
         for number, (name, expected, file) in enumerate(models(given.folder, Path(folder))):
             mesh = read(file)
             for pose in range(given.poses):
-                turn = random_quaternion((), derived_seed(number, pose)).to(mesh.vertices)
+                turn = random_quaternion((), derive_seed(number, pose)).to(mesh.vertices)
                 answer = model.predict(replace(mesh, vertices=rotate(turn, mesh.vertices)), seed=pose)
                 rows.append([number, name, expected, pose, answer.label, f"{answer.confidence:.3f}"])
             print(name, expected, *(row[4] for row in rows[-given.poses :]), sep="  ", flush=True)

@@ -32,17 +32,15 @@ import qecnet
 from measure import RESULTS
 from qecnet import DEFAULT_MODEL
 from qecnet.algebra import conjugate, multiply, random_quaternion, rotate
-from qecnet.datasets import make_shape
-from qecnet.datasets.dataset import derived_seed
-from qecnet.datasets.shapes import CLASSES
-from qecnet.evaluation import IDENTITY, NO_SYM, symmetric_distance, symmetry_of
+from qecnet.datasets import FURNITURE_CLASSES, derive_seed, make_shape, symmetry_of
+from qecnet.evaluation import IDENTITY, NO_SYM, symmetric_distance
 from qecnet.formats import write
 from qecnet.models import Answer
 
 
 def answers_of(model: qecnet.Model, kind: str, number: int, turns: torch.Tensor, workers: int) -> list[Answer]:
     """Of a shape's file as it was made, and of a file for each turn."""
-    mesh = make_shape(kind, derived_seed(8, number))
+    mesh = make_shape(kind, derive_seed(8, number))
     with tempfile.TemporaryDirectory() as folder:
         paths = [Path(folder) / f"{n:04d}.off" for n in range(len(turns) + 1)]
         write(paths[0], mesh)
@@ -56,7 +54,7 @@ def answers_of(model: qecnet.Model, kind: str, number: int, turns: torch.Tensor,
 
 def measured(model: qecnet.Model, kind: str, number: int, poses: int, workers: int) -> dict[str, Any]:
     """Of one shape: counts, spread and errors in degrees."""
-    turns = random_quaternion(poses, derived_seed(100, CLASSES.index(kind), number), dtype=torch.float64)
+    turns = random_quaternion(poses, derive_seed(100, FURNITURE_CLASSES.index(kind), number), dtype=torch.float64)
     first, *answers = answers_of(model, kind, number, turns, workers)
     labels = Counter(answer.label for answer in answers)
     sure = [answer.confidence for answer in answers]
@@ -76,7 +74,7 @@ def summary(name: str, found: Sequence[dict[str, Any]], poses: int) -> dict[str,
     median, high, largest = np.percentile(errors, (50, 95, 100))
     return {
         "class": name,
-        "symmetry": "" if name not in CLASSES else symmetry_of(name).order or "any",
+        "symmetry": "" if name not in FURNITURE_CLASSES else symmetry_of(name).order or "any",
         "shapes": len(found),
         "poses": poses,
         "right": sum(one["right"] for one in found) / len(errors),
@@ -99,10 +97,10 @@ def main() -> None:
     model = qecnet.load(options.model)
     found = {
         kind: [measured(model, kind, n, options.poses, options.workers) for n in range(options.shapes)]
-        for kind in CLASSES
+        for kind in FURNITURE_CLASSES
     }
     rows = [summary(kind, of_kind, options.poses) for kind, of_kind in found.items()]
-    for name, kinds in (("no-sym", NO_SYM), ("all", CLASSES)):
+    for name, kinds in (("no-sym", NO_SYM), ("all", FURNITURE_CLASSES)):
         rows.append(summary(name, [one for kind in kinds for one in found[kind]], options.poses))
     rows = [{"model": options.model, **row} for row in rows]
     table = Table(title=f"the same file in {options.poses} poses, {options.model}")

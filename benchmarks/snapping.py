@@ -19,7 +19,7 @@ from rich.progress import track
 import qecnet
 from candidates import UP, choose, degrees, describe, rotated_cloud, write
 from qecnet.algebra import rotate
-from qecnet.datasets import named_dataset
+from qecnet.datasets import open_dataset
 from qecnet.geometry import PointCloud, propose_poses, snap_pose
 
 
@@ -39,7 +39,7 @@ def main() -> None:
 def measure(name: str, data: Path, count: int) -> list[dict[str, Any]]:
     model = qecnet.load(name)
     errors: dict[str, list[float]] = defaultdict(list)
-    for number, item in enumerate(track(choose(named_dataset(name, data).items("test"), count), name)):
+    for number, item in enumerate(track(choose(open_dataset(name, data).items("test"), count), name)):
         points, rotation = rotated_cloud(item.load(), number)
         try:
             pose = model.predict(PointCloud(points, name=item.name)).pose.float()

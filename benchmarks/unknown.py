@@ -18,8 +18,7 @@ from rich.progress import track
 import qecnet
 from measure import RESULTS
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.datasets import named_dataset
-from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets import derive_seed, open_dataset
 
 THRESHOLDS = (0.0, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.99)
 
@@ -29,11 +28,11 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     given = parser.parse_args()
     model = qecnet.load("modelnet10")
-    dataset = named_dataset("modelnet40", given.data)
+    dataset = open_dataset("modelnet40", given.data)
     known, right, sure = [], [], []
     for number, item in enumerate(track(dataset.items("test"))):
-        cloud, kind = item.cloud(), dataset.classes[item.label]
-        turn = random_quaternion((), derived_seed(number)).to(cloud.points)
+        cloud, kind = item.load_cloud(), dataset.classes[item.label]
+        turn = random_quaternion((), derive_seed(number)).to(cloud.points)
         try:
             answer = model.predict(replace(cloud, points=rotate(turn, cloud.points), normals=None))
         except ValueError as error:  # of which nothing can be said: neither named nor called unknown

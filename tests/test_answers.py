@@ -14,12 +14,11 @@ import torch
 
 import qecnet
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.datasets import make_shape
-from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets import FURNITURE_CLASSES, make_shape
 
 STORED = Path(__file__).with_name("stored_answers.json")
 MODELS = ("modelnet10", "modelnet10-paper", "modelnet40", "modelnet40-paper")
-SHAPES = [(kind, seed) for kind in CLASSES for seed in (0, 1)]
+SHAPES = [(kind, seed) for kind in FURNITURE_CLASSES for seed in (0, 1)]
 
 
 def predict(name: str) -> dict[str, dict[str, list[float]]]:

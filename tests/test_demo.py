@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from qecnet.datasets import make_shape
-from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import write
 
 DEMO = Path(__file__).parents[1] / "examples" / "demo"
@@ -39,7 +38,7 @@ def said(folder):
 def test_every_shape_and_the_users_file_are_in_the_table(said):
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.splitlines() if "│" in line]
     shapes = {row[0]: row for row in rows if len(row) == 6}
-    assert [*shapes] == ["mine.xyz", *(kind.replace("_", " ") for kind in CLASSES)]
+    assert [*shapes] == ["mine.xyz", *(kind.replace("_", " ") for kind in FURNITURE_CLASSES)]
     for name, (_, label, _, error, lean, mark) in shapes.items():
         angles = [float(angle.rstrip("°")) for angle in (error, lean) if angle != "–"]
         assert ("name" in mark) == (name != "mine.xyz" and label != name)

@@ -11,9 +11,7 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import conjugate, multiply, random_quaternion, rotate
-from qecnet.datasets import make_shape
-from qecnet.datasets.shapes import CLASSES
-from qecnet.datasets.symmetry import symmetry_of
+from qecnet.datasets import FURNITURE_CLASSES, make_shape, symmetry_of
 from qecnet.evaluation.metrics import NO_SYM
 from qecnet.evaluation.symmetry import IDENTITY, symmetric_distance
 from qecnet.formats import read
@@ -101,7 +99,7 @@ def trial(model: Model, file: Path | None, seed: int) -> tuple[list[Seen], list[
     """Of a user's file, if there is one, and of a shape of each kind that ships."""
     generator = torch.Generator().manual_seed(seed)
     mine = None if file is None else read(file)
-    shapes = {kind: make_shape(kind, seed) for kind in CLASSES}
+    shapes = {kind: make_shape(kind, seed) for kind in FURNITURE_CLASSES}
     seen = [_look(model, words(kind), kind, shape, generator) for kind, shape in shapes.items()]
     pairs = [pair for kind in NO_SYM for pair in _pairs(model, kind, shapes[kind], seed, generator)]
     if file is not None and mine is not None:
@@ -134,7 +132,7 @@ def _pairs_of_file(
     name, label = seen.scan.name, seen.answer.label
     again = _scan(name, None, shape, generator)
     yield _align(model, f"{name}, scanned twice", again, seen.scan, differ=False)
-    if label in CLASSES:
+    if label in FURNITURE_CLASSES:
         ours = _scan(label, label, make_shape(label, seed), generator)
         yield _align(model, f"{name} and our {words(label)}", ours, seen.scan, differ=True, known=False)
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import qecnet
 from qecnet.cli.main import app
-from qecnet.datasets import shapes
+from qecnet.datasets import make_furniture
 from qecnet.evaluation.card import card
 from qecnet.nn import Level, QECConfig, QECNet, save_network
 from qecnet.training.settings import json_of, make_settings
@@ -22,7 +22,7 @@ def run(tmp_path):
     torch.manual_seed(0)
     network = QECNet(QECConfig(10, 32, (Level(8, 4, 4),)))
     settings = json_of(make_settings(TINY | {"neighbours": 4, "capsules": 4, "validation": 0.25}))
-    save_network(tmp_path / "weights.safetensors", network, shapes(2).classes, {"settings": settings})
+    save_network(tmp_path / "weights.safetensors", network, make_furniture(2).classes, {"settings": settings})
     return tmp_path
 
 

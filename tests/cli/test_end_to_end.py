@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 from qecnet.algebra import random_quaternion, rotate, to_matrix
 from qecnet.cli.main import app
 from qecnet.datasets import make_shape
-from qecnet.datasets.folder import SUFFIXES
-from qecnet.formats import read, write
+from qecnet.formats import SUFFIXES, read, write
 from qecnet.geometry import Mesh, PointCloud
 
 QEC = Path(sys.executable).with_name("qec")

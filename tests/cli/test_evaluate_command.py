@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.datasets import shapes
+from qecnet.datasets import make_furniture
 from qecnet.nn import Level, QECConfig, QECNet, save_network
 
 SETTINGS = {
@@ -31,7 +31,7 @@ def run(tmp_path):
     """A run's folder, with weights that have learnt nothing."""
     torch.manual_seed(0)
     network = QECNet(QECConfig(10, 32, (Level(8, 4, 4),)))
-    save_network(tmp_path / "weights.safetensors", network, shapes(2).classes, {"settings": SETTINGS})
+    save_network(tmp_path / "weights.safetensors", network, make_furniture(2).classes, {"settings": SETTINGS})
     return tmp_path
 
 

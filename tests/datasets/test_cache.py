@@ -14,10 +14,9 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
-from qecnet.datasets import FrameCache, dataset, frame_cache, shapes
+from qecnet.datasets import FrameCache, dataset, frame_cache, make_furniture, open_dataset
 from qecnet.datasets import cache as cache_module
 from qecnet.datasets._cache_file import read_layout
-from qecnet.datasets.modelnet import open_dataset
 from qecnet.files import alone_in
 from qecnet.formats import write
 from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
@@ -27,7 +26,7 @@ SMALL = PrepareConfig(points=400, frames=32, patches=8, neighbours=5)
 
 def build(folder, seed=0, workers=1, per_class=2, config=SMALL, **kwargs):
     return frame_cache(
-        shapes(per_class, seed=4),
+        make_furniture(per_class, seed=4),
         "train",
         folder,
         config,
@@ -51,13 +50,13 @@ def same(a, b):
 
 
 def test_it_gives_what_prepare_gives_bit_for_bit(tmp_path):
-    cache, items = build(tmp_path), shapes(2, seed=4).items("train")
+    cache, items = build(tmp_path), make_furniture(2, seed=4).items("train")
     assert len(cache) == len(items) == 10
     assert cache.names == tuple(item.name for item in items)
     assert cache.labels.tolist() == [item.label for item in items]
-    assert cache.classes == shapes(2).classes
+    assert cache.classes == make_furniture(2).classes
     for i, s in ((0, 0), (7, 1), (9, 1)):
-        generator = torch.Generator().manual_seed(dataset.derived_seed(0, i, s))
+        generator = torch.Generator().manual_seed(dataset.derive_seed(0, i, s))
         expected = prepare(items[i].load().sample(SMALL.points, generator), SMALL, generator)
         found = cache.prepared(i, s)
         assert same(found, expected)
@@ -170,7 +169,7 @@ def test_a_part_is_gone_on_with(tmp_path, whole, monkeypatch):
     load = dataset.Item.load
     monkeypatch.setattr(dataset.Item, "load", lambda item: (loaded.append(item.name), load(item))[1])
     assert build(tmp_path).path.read_bytes() == data
-    assert loaded == [item.name for item in shapes(2, seed=4).items("train")[6:]]
+    assert loaded == [item.name for item in make_furniture(2, seed=4).items("train")[6:]]
 
 
 SCRIPT = """
@@ -188,7 +187,7 @@ def test_a_build_that_is_killed_goes_on_to_the_same_bytes(tmp_path, sent, worker
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace("tests.datasets.test_cache", "test_cache"))
     folder = tmp_path / "frames"
-    env = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
     run = [sys.executable, str(script), str(folder), str(workers)]
     heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background ignores Ctrl-C
     process = subprocess.Popen(run, env=env, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heard)
@@ -263,14 +262,16 @@ def test_a_shape_that_cannot_be_used_is_named(tmp_path):
     (tmp_path / "data" / "mug" / "train").mkdir(parents=True)
     write(tmp_path / "data" / "mug" / "train" / "small.npy", PointCloud(torch.rand(3, 3)))
     with pytest.raises(ValueError, match=r"small\.npy: cloud has 3 distinct points"):
-        frame_cache(open_dataset(tmp_path / "data"), "train", tmp_path / "cache", SMALL, workers=1, progress=False)
+        frame_cache(
+            open_dataset("mugs", tmp_path / "data"), "train", tmp_path / "cache", SMALL, workers=1, progress=False
+        )
 
 
 def test_subsamplings_of_a_cloud_differ_and_have_the_share_that_is_kept(tmp_path):
     (tmp_path / "data" / "mug" / "train").mkdir(parents=True)
     points = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
     write(tmp_path / "data" / "mug" / "train" / "cloud.npy", PointCloud(points))
-    every = open_dataset(tmp_path / "data")
+    every = open_dataset("mugs", tmp_path / "data")
     config = replace(SMALL, frames=200)
     for keep, left in ((0.8, 160), (1.0, 200)):
         cache = frame_cache(every, "train", tmp_path, config, subsamplings=2, keep=keep, workers=1, progress=False)
@@ -294,7 +295,7 @@ def test_subsamplings_thin_out_to_the_thinnest(tmp_path):
     (tmp_path / "data" / "mug" / "train").mkdir(parents=True)
     points = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
     write(tmp_path / "data" / "mug" / "train" / "cloud.npy", PointCloud(points))
-    every = open_dataset(tmp_path / "data")
+    every = open_dataset("mugs", tmp_path / "data")
     for largest, left in ((600, [160, 80, 40]), (100, [100, 50, 25])):  # a share of the cloud, or of what is drawn
         config = replace(SMALL, points=largest, frames=200)
         cache = frame_cache(every, "train", tmp_path, config, subsamplings=3, thinnest=0.25, workers=1, progress=False)
@@ -307,4 +308,4 @@ WRONG = [{"subsamplings": 0}, {"workers": 0}, {"keep": 0.0}, {"keep": 1.5}, {"th
 @pytest.mark.parametrize("wrong", WRONG)
 def test_settings_that_make_no_sense_are_sentences(tmp_path, wrong):
     with pytest.raises(ValueError, match="at least 1, the others above 0 and at most 1"):
-        frame_cache(shapes(2), "train", tmp_path, **wrong)
+        frame_cache(make_furniture(2), "train", tmp_path, **wrong)

@@ -1,4 +1,4 @@
-"""ModelNet in each form that it comes in, told by what is there; and what is not ModelNet, or not all of it."""
+"""ModelNet in each form in which it is distributed; incomplete copies and other datasets under its name."""
 
 import os
 import pickle
@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 import torch
 
-from qecnet.datasets import open_dataset, shapes
-from qecnet.datasets._modelnet_counts import OFFICIAL, TEN
-from qecnet.geometry import PointCloud
+from qecnet.datasets import make_furniture, open_dataset
+from qecnet.datasets.modelnet import OFFICIAL, TEN
+from qecnet.formats import write
+from qecnet.geometry import Mesh, PointCloud
 
 OFF = b"OFF\n3 1 0\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
 
@@ -58,39 +59,54 @@ def test_the_official_totals():
         name: [sum(c[s] for c in counts.values()) for s in ("train", "test")] for name, counts in OFFICIAL.items()
     }
     assert totals == {"modelnet10": [3991, 908], "modelnet40": [9843, 2468]}
-    assert shapes(2).classes == TEN
+    assert make_furniture(2).classes == TEN
 
 
 def test_the_official_zip_is_recognised_and_whole(tmp_path):
-    dataset = open_dataset(write_zip(tmp_path / "whatever.zip"))
+    dataset = open_dataset("modelnet10", write_zip(tmp_path / "whatever.zip"))
     assert dataset.name == "modelnet10"
     assert dataset.classes == TEN
     assert dataset.notes == ()
     assert [(dataset.classes[i.label], i.name) for i in dataset.items("test")] == list(names("test"))
-    assert len(dataset.items("train")[0].cloud(10)) == 10
+    assert len(dataset.items("train")[0].load_cloud(10)) == 10
 
 
 def test_unzipped_it_is_the_same_dataset_whichever_folder_is_given(tmp_path):
     path = write_zip(tmp_path / "z.zip", lambda n: 2)
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path / "out")
-    zipped = open_dataset(path)
+    zipped = open_dataset("modelnet10", path)
     for folder in (tmp_path / "out", tmp_path / "out" / "ModelNet10"):
-        dataset = open_dataset(folder, "modelnet10")
+        dataset = open_dataset("modelnet10", folder)
         assert [i.name for i in dataset.items("train")] == [i.name for i in zipped.items("train")]
 
 
 def test_what_is_missing_is_said_and_the_rest_can_be_used(tmp_path):
-    dataset = open_dataset(write_zip(tmp_path / "z.zip", lambda n: n - (n == 889)))
+    dataset = open_dataset("modelnet10", write_zip(tmp_path / "z.zip", lambda n: n - (n == 889)))
     (note,) = dataset.notes
-    assert note.endswith("has 3,990 of the 3,991 train shapes of modelnet10; missing are 1 of chair")
+    assert note.endswith("has 3,990 of the 3,991 train shapes of modelnet10; missing: 1 of chair")
 
 
-def test_fewer_classes_without_a_name_are_a_folder_with_a_question(tmp_path):
-    dataset = open_dataset(write_tree(tmp_path / "some", TEN[:4]))
-    assert dataset.name == "some"
-    assert "unpacked by half" in dataset.notes[0]
-    assert open_dataset(tmp_path / "some", "my own").notes == ()
+def test_a_folder_under_another_name_is_not_compared_with_the_official_counts(tmp_path):
+    dataset = open_dataset("some", write_tree(tmp_path, TEN[:4]))
+    assert (dataset.name, dataset.notes) == ("some", ())
+
+
+def test_any_format_in_the_official_layout_and_sparse_clouds_are_counted(tmp_path):
+    corners = torch.rand(9, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    mesh, cloud = Mesh(corners, torch.tensor([[0, 1, 2], [3, 4, 5]])), PointCloud(corners)
+    for kind in TEN:
+        for number, split in enumerate(("train", "train", "test")):
+            path = tmp_path / kind / split / f"{kind}_{number:04d}.ply"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write(path, cloud if number == 1 or (kind, split) == ("bed", "test") else mesh)
+    dataset = open_dataset("modelnet10", tmp_path)
+    assert isinstance(dataset.items("train")[0].load(), Mesh)
+    assert isinstance(dataset.items("train")[1].load(), PointCloud)
+    assert dataset.notes[0] == (
+        f"{tmp_path}: 10 train and 1 test shapes are clouds (the sparsest has 9 points); the others are meshes"
+    )
+    assert "has 20 of the 3,991 train shapes" in dataset.notes[1]
 
 
 def test_resampled_clouds_come_by_the_lists_of_either_dataset(tmp_path):
@@ -104,14 +120,14 @@ def test_resampled_clouds_come_by_the_lists_of_either_dataset(tmp_path):
         for kind, name in names(split, lambda n: 1, forty):
             (tmp_path / kind).mkdir(exist_ok=True)
             (tmp_path / kind / f"{name}.txt").write_text("0.1,0.2,0.3,0,0,1\n0.4,0.5,0.6,1,0,0\n")
-    for name, which, size in ((None, "modelnet40", 40), ("modelnet10", "modelnet10", 10)):
-        dataset = open_dataset(tmp_path, name)
-        assert (dataset.name, len(dataset.classes), len(dataset.items("test"))) == (which, size, size)
+    for name, size in (("modelnet40", 40), ("modelnet10", 10)):
+        dataset = open_dataset(name, tmp_path)
+        assert (dataset.name, len(dataset.classes), len(dataset.items("test"))) == (name, size, size)
         assert dataset.items("train")[-1].load().normals.tolist() == [[0, 0, 1], [1, 0, 0]]
     assert {i.name for i in dataset.items("train")} == {name for _, name in names("train", lambda n: 1)}
     (tmp_path / "bathtub" / "bathtub_0001.txt").write_text("")
     with pytest.raises(ValueError, match=r"bathtub/bathtub_0001\.txt is empty, so unpacking was cut short"):
-        open_dataset(tmp_path)
+        open_dataset("modelnet40", tmp_path)
 
 
 @pytest.fixture
@@ -136,7 +152,7 @@ def hdf5(tmp_path):
 
 
 def test_hdf5_in_both_ways(hdf5):
-    dataset = open_dataset(hdf5)
+    dataset = open_dataset("modelnet10", hdf5)
     assert dataset.name == "modelnet10"
     assert (len(dataset.items("train")), len(dataset.items("test"))) == (20, 10)
     assert dataset.items("train")[11].name == "ply_data_train1_0001"
@@ -151,19 +167,19 @@ def test_lists_are_found_in_the_only_folder_there_is(hdf5, tmp_path_factory):
     around = tmp_path_factory.mktemp("around")
     hdf5.rename(around / "modelnet10_hdf5")
     (around / "__MACOSX").mkdir()
-    assert len(open_dataset(around, "modelnet10").items("train")) == 20
+    assert len(open_dataset("modelnet10", around).items("train")) == 20
 
 
 def test_hdf5_that_is_damaged_is_one_sentence(hdf5):
     (hdf5 / "ply_data_train1.h5").write_bytes((hdf5 / "ply_data_train1.h5").read_bytes()[:500])
     with pytest.raises(ValueError, match=r"ply_data_train1\.h5: cannot be opened as HDF5"):
-        open_dataset(hdf5)
+        open_dataset("modelnet10", hdf5)
     (hdf5 / "ply_data_train1.h5").unlink()
     with pytest.raises(ValueError, match=r"ply_data_train1\.h5"):
-        open_dataset(hdf5)
+        open_dataset("modelnet10", hdf5)
     (hdf5 / "shape_names.txt").write_text("cup mug")
-    with pytest.raises(ValueError, match=r"has the label 2, and shape_names\.txt has 2 classes"):
-        open_dataset(hdf5)
+    with pytest.raises(ValueError, match=r"has the label 2, but shape_names\.txt has 2 classes"):
+        open_dataset("modelnet10", hdf5)
 
 
 def test_a_package_that_is_not_installed_is_named_with_what_to_do(tmp_path, monkeypatch):
@@ -171,12 +187,12 @@ def test_a_package_that_is_not_installed_is_named_with_what_to_do(tmp_path, monk
     monkeypatch.setitem(sys.modules, "DracoPy", None)
     (tmp_path / "shape_names.txt").write_text("mug")
     (tmp_path / "train_files.txt").write_text("a.h5")
-    with pytest.raises(ValueError, match=r"a\.h5: is read with h5py, which is not installed; pip install"):
-        open_dataset(tmp_path)
+    with pytest.raises(ValueError, match=r"a\.h5: is an HDF5 file, which needs h5py; pip install"):
+        open_dataset("mugs", tmp_path)
     with zipfile.ZipFile(tmp_path / "pack.zip", "w") as archive:
         archive.writestr("mug/train/a.drc", b"DRACO")
-    with pytest.raises(ValueError, match=r"member mug/train/a\.drc .* DracoPy is not installed; pip install"):
-        open_dataset(tmp_path / "pack.zip").items("train")[0].load()
+    with pytest.raises(ValueError, match=r"member mug/train/a\.drc .*, which needs DracoPy; pip install"):
+        open_dataset("mugs", tmp_path / "pack.zip").items("train")[0].load()
 
 
 def bad_paths(tmp_path):
@@ -195,16 +211,16 @@ def bad_paths(tmp_path):
     (tmp_path / "unsplit" / "chair").mkdir(parents=True)
     (tmp_path / "unsplit" / "chair" / "a.off").write_bytes(OFF)
     return {
-        "not there": ("nowhere", None, "there is no such folder or zip"),
-        "empty": ("empty", None, "is an empty folder"),
-        "no zip": ("text.zip", None, "is not a whole zip"),
-        "half a zip": ("half.zip", None, "is not a whole zip"),
-        "zip with a damaged list": ("list.zip", None, "is not a whole zip"),
-        "zip of hdf5": ("h5.zip", None, "unzip it and give the folder"),
-        "zip of nothing": ("nothing.zip", None, "holds no shapes"),
+        "not there": ("nowhere", "mugs", "there is no such folder or zip"),
+        "empty": ("empty", "mugs", "is an empty folder"),
+        "no zip": ("text.zip", "mugs", "is not a complete zip"),
+        "half a zip": ("half.zip", "mugs", "is not a complete zip"),
+        "zip with a damaged list": ("list.zip", "mugs", "is not a complete zip"),
+        "zip of hdf5": ("h5.zip", "mugs", "unzip it and give the folder"),
+        "zip of nothing": ("nothing.zip", "mugs", "holds no shapes"),
         "half unzipped": ("five", "modelnet10", "has no shapes of monitor, night_stand, sofa, table, toilet"),
-        "empty files": ("zero", None, "is empty, so unpacking was cut short"),
-        "another dataset": ("mugs", "modelnet10", "is not modelnet10: it has the classes cup, mug"),
+        "empty files": ("zero", "mugs", "is empty, so unpacking was cut short"),
+        "another dataset": ("mugs", "modelnet10", "is not modelnet10, which has no class cup, mug"),
         "the other modelnet": ("whole.zip", "modelnet40", "is modelnet10, not modelnet40"),
         "no official split": ("unsplit", "modelnet10", "no official split"),
     }
@@ -213,7 +229,7 @@ def bad_paths(tmp_path):
 def test_a_path_that_is_wrong_is_one_sentence_that_names_it(tmp_path):
     for case, (path, name, says) in bad_paths(tmp_path).items():
         with pytest.raises(ValueError, match=says) as caught:
-            open_dataset(tmp_path / path, name)
+            open_dataset(name, tmp_path / path)
         assert str(tmp_path / path) in str(caught.value), case
         assert "\n" not in str(caught.value), case
 
@@ -221,7 +237,7 @@ def test_a_path_that_is_wrong_is_one_sentence_that_names_it(tmp_path):
 @pytest.mark.parametrize("name", ["modelnet10", "modelnet40"])
 def test_the_packs_are_whole_and_their_points_in_fair_order(packs, name):
     draco = pytest.importorskip("DracoPy", reason="the packs need DracoPy; pip install 'qecnet[modelnet]'")
-    dataset = open_dataset(packs / f"{name}.zip", name)
+    dataset = open_dataset(name, packs / f"{name}.zip")
     assert dataset.notes == ()
     item = next(i for i in dataset.items("train") if i.name == "chair_0007")
     points = item.load().points
@@ -237,15 +253,15 @@ def test_the_packs_are_whole_and_their_points_in_fair_order(packs, name):
 
 
 def test_the_shared_meshes_are_part_of_modelnet10(packs):
-    dataset = open_dataset(packs / "meshes" / "ModelNet10", "modelnet10")
+    dataset = open_dataset("modelnet10", packs / "meshes" / "ModelNet10")
     assert len(dataset.items("test")) == 50
     assert [note.split(": ")[1].split(";")[0] for note in dataset.notes] == [
         "has 0 of the 3,991 train shapes of modelnet10",
         "has 50 of the 908 test shapes of modelnet10",
     ]
-    assert all(len(item.cloud(100)) == 100 for item in dataset.items("test")[::10])
+    assert all(len(item.load_cloud(100)) == 100 for item in dataset.items("test")[::10])
 
 
 def test_a_folder_of_packs_asks_which(packs):
     with pytest.raises(ValueError, match=r"modelnet10\.zip, modelnet40\.zip.*give the path of the one"):
-        open_dataset(packs)
+        open_dataset("modelnet10", packs)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from qecnet.datasets._modelnet_counts import OFFICIAL
-from qecnet.datasets.symmetry import SYMMETRIES, known_turns
+from qecnet.datasets.modelnet import OFFICIAL
+from qecnet.datasets.symmetry import SYMMETRIES, training_symmetry
 
 TEN, FORTY = OFFICIAL["modelnet10"], OFFICIAL["modelnet40"]
 
@@ -11,16 +11,16 @@ TEN, FORTY = OFFICIAL["modelnet10"], OFFICIAL["modelnet40"]
 def test_of_the_thirty_classes_that_face_any_way_no_turn_is_known():
     others = FORTY.keys() - TEN.keys()
     assert len(others) == 30
-    assert {known_turns(name) for name in others} == {0}
+    assert {training_symmetry(name) for name in others} == {0}
 
 
 @pytest.mark.parametrize("name", TEN)
 def test_of_modelnet10_the_declared_turns_are_known(name):
-    assert known_turns(name) == SYMMETRIES[name].order >= 1
+    assert training_symmetry(name) == SYMMETRIES[name].order >= 1
 
 
 @pytest.mark.parametrize(
     ("name", "turns"), [("chair", 1), ("table", 2), ("night_stand", 4), ("bottle", 0), ("no such class", 1)]
 )
 def test_known_turns_by_name(name, turns):
-    assert known_turns(name) == turns
+    assert training_symmetry(name) == turns

@@ -7,8 +7,7 @@ import numpy as np
 import torch
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion
-from qecnet.datasets.shapes import shapes
-from qecnet.datasets.symmetry import symmetry_of
+from qecnet.datasets import make_furniture, symmetry_of
 from qecnet.evaluation.metrics import classification
 from qecnet.evaluation.predict import Predictions, _packed
 from qecnet.evaluation.rotation import canonical_errors, category_errors, siamese_errors
@@ -39,7 +38,7 @@ def make_run(
 ) -> Path:
     """Writes a run of these settings with what has been evaluated under the protocols. → the folder"""
     settings = SETTINGS | changes
-    dataset = dataset or shapes(settings["per_class"])
+    dataset = dataset or make_furniture(settings["per_class"])
     (folder / "evaluation").mkdir(parents=True)
     (folder / "settings.json").write_bytes(as_json(settings))
     result = {"parameters": PARAMETERS, "shapes": 10 * settings["per_class"], "training_seconds": 5400}
@@ -181,7 +180,7 @@ RESULTS = {
 
 def pose_baselines(dataset=None) -> dict:
     """What pose-baselines.json holds."""
-    dataset = dataset or shapes(SETTINGS["per_class"])
+    dataset = dataset or make_furniture(SETTINGS["per_class"])
     tables = {}
     for name, quality in (("same_instance", 0.9), ("category_level", 0.5)):
         found = [predictions(dataset, np.random.default_rng(seed), 2, quality) for seed in range(3)]

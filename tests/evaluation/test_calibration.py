@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from qecnet.datasets import shapes
+from qecnet.datasets import make_furniture
 from qecnet.evaluation.calibration import _held_out, calibration_row, write_temperature
 from qecnet.evaluation.predict import Model
 from qecnet.files import read_tensors
@@ -31,7 +31,7 @@ def test_certainty_has_a_bin_and_a_finite_likelihood():
 
 
 def test_what_training_held_out_is_found_again(tmp_path):
-    dataset = shapes(10)
+    dataset = make_furniture(10)
     model = Model(tmp_path, QECNet(classes=10), dataset.classes, {"validation": 0.2})
     labels = torch.tensor([item.label for item in dataset.items("train")])
     assert _held_out(model, dataset) == held_out(labels, 0.2)[1].tolist()

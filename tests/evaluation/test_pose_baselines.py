@@ -31,8 +31,8 @@ from qecnet.evaluation.pose_baselines._shared import package
 from qecnet.formats import write
 from qecnet.geometry import PointCloud, prepare
 
-HALF_TURN = torch.tensor([0.0, 0, 1, 0], dtype=torch.float64)
-TURNS = [*random_quaternion(2, 5, dtype=torch.float64), HALF_TURN]
+TWOFOLD = torch.tensor([0.0, 0, 1, 0], dtype=torch.float64)
+TURNS = [*random_quaternion(2, 5, dtype=torch.float64), TWOFOLD]
 CLASSES = ("table", "chair", "bed")
 EQUIVARIANT = {"mean LRF": 1e-5, "PCA": 1e-11}
 """Radians that answers may be off where the cloud is float64; frames are estimated in float32."""
@@ -185,7 +185,7 @@ def small_set(folder):
             file = folder / f"{name.replace('test', split)}.ply"
             file.parent.mkdir(parents=True, exist_ok=True)
             write(file, cloud)
-    return open_dataset(folder, "small")
+    return open_dataset("small", folder)
 
 
 @pytest.mark.slow

@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from qecnet.algebra import rotate
-from qecnet.datasets import shapes
-from qecnet.datasets.dataset import Dataset
+from qecnet.datasets import Dataset, make_furniture
 from qecnet.evaluation import predict as predicting
 from qecnet.evaluation import protocol as protocols
 from qecnet.evaluation.classification import measure_classification
@@ -44,7 +43,7 @@ VIEWS = [View(0, 0), View(1, 1), View(2, 2)]
 @pytest.fixture(scope="module")
 def dataset():
     """Two shapes of each of three classes in either split."""
-    whole = shapes(10, seed=3)
+    whole = make_furniture(10, seed=3)
     few = {split: [i for i in items if i.label < 3] for split, items in whole.splits.items()}
     chosen = {s: tuple(i for label in range(3) for i in [j for j in few[s] if j.label == label][:2]) for s in few}
     return Dataset("shapes", whole.classes[:3], chosen)

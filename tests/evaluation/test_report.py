@@ -13,8 +13,7 @@ from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 from tests.evaluation.synthetic import make_run, pose_baselines, predictions
 
-from qecnet.datasets.dataset import Dataset
-from qecnet.datasets.shapes import shapes
+from qecnet.datasets import Dataset, make_furniture
 from qecnet.evaluation.metrics import NO_SYM
 from qecnet.evaluation.published import CLASSIFICATION, ROBUSTNESS, ROTATION
 from qecnet.evaluation.report import build_report
@@ -296,7 +295,7 @@ def test_a_class_without_any_right_view_is_a_dash(strict):
 
 
 def test_names_from_outside_are_escaped(tmp_path):
-    dataset = shapes(2)
+    dataset = make_furniture(2)
     classes = ("<script>alert(1)</script>", *dataset.classes[1:])
     strange = Dataset("a<b>", classes, dataset.splits)
     text = build_report(make_run(tmp_path / "run", protocols=("strict",), dataset=strange, views=2)).page.decode()
@@ -357,7 +356,7 @@ def test_small_numbers_are_powers_of_ten(value, said):
 
 @pytest.fixture(scope="module")
 def found():
-    return predictions(shapes(20), np.random.default_rng(0), views=4, accuracy=0.8)
+    return predictions(make_furniture(20), np.random.default_rng(0), views=4, accuracy=0.8)
 
 
 def test_directions_take_the_rotation_out_again(found):
@@ -404,7 +403,7 @@ def test_the_worst_come_first_and_one_for_each_shape(found):
 
 
 def test_a_perfect_network_has_no_failures_to_show(tmp_path):
-    right = predictions(shapes(10), np.random.default_rng(0), views=2, accuracy=1.0)
+    right = predictions(make_furniture(10), np.random.default_rng(0), views=2, accuracy=1.0)
     assert len(worst_names(right, 20)) == 0
     page = Page(build_report(make_run(tmp_path / "run", protocols=("strict",), accuracy=1.0)).page)
     assert page.sections == SECTIONS

@@ -7,8 +7,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.datasets import make_shape
-from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.geometry import PointCloud, Prepared, farthest_points, prepare, strays
 
 
@@ -43,7 +42,7 @@ def test_pose_place_and_scale_change_none(bumpy, dtype, scale):
 
 
 @pytest.mark.parametrize("points", [200, 1000, 2000, 4000])
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", FURNITURE_CLASSES)
 def test_shapes_keep_their_legs(kind, points):
     """Whatever they stand on: thin legs of few points tell which way is up."""
     lost = []
@@ -55,7 +54,7 @@ def test_shapes_keep_their_legs(kind, points):
     assert max(lost) < 0.1
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", FURNITURE_CLASSES)
 def test_what_is_scattered_around_a_shape_is_found(kind):
     points = make_shape(kind, 1).sample(4000, torch.Generator().manual_seed(0)).points
     found, added = strays(spoiled(points, 200)[0]), spoiled(points, 200)[1]

@@ -12,8 +12,7 @@ import torch
 import qecnet
 from qecnet import DEFAULT_MODEL
 from qecnet.algebra import angular_distance, conjugate, multiply, random_quaternion, rotate
-from qecnet.datasets import make_shape
-from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import write
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
 from qecnet.models import Failure, Model
@@ -181,8 +180,10 @@ def test_the_seed_draws_the_points(model, chair):
 def test_the_default_knows_most_furniture_in_any_pose(default, count):
     turn = random_quaternion((), generator=7, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
-    answers = default.predict([turned(make_shape(kind, 11), turn).sample(count, generator) for kind in CLASSES])
-    assert sum(answer.label == kind for answer, kind in zip(answers, CLASSES, strict=True)) >= 7
+    answers = default.predict(
+        [turned(make_shape(kind, 11), turn).sample(count, generator) for kind in FURNITURE_CLASSES]
+    )
+    assert sum(answer.label == kind for answer, kind in zip(answers, FURNITURE_CLASSES, strict=True)) >= 7
     up = torch.tensor([0.0, 0, 1], dtype=torch.float64)
     off = torch.stack([torch.dot(rotate(answer.pose, up), rotate(turn, up)) for answer in answers]).arccos()
     assert (off < np.radians(20)).sum() >= 7, "most know which way is up"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from qecnet.datasets import frame_cache, shapes
+from qecnet.datasets import frame_cache, make_furniture
 from qecnet.files import read_tensors
 from qecnet.training import make_settings
 
@@ -42,7 +42,7 @@ def frames_folder(tmp_path_factory):
 def cache(frames_folder):
     settings = make_settings(TINY)
     return frame_cache(
-        shapes(settings.per_class),
+        make_furniture(settings.per_class),
         "train",
         frames_folder,
         settings.prepare(),

@@ -8,7 +8,7 @@ import torch
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.datasets import named_dataset
+from qecnet.datasets import open_dataset
 from qecnet.files import read_tensors
 from qecnet.nn import QECNet, load_network
 from qecnet.training import command
@@ -101,12 +101,12 @@ def test_the_test_split_is_never_read(run, monkeypatch):
         def load(self):
             pytest.fail("the test split was read")
 
-    def guarded(*arguments):
-        made = named_dataset(*arguments)
+    def guarded(*arguments, **options):
+        made = open_dataset(*arguments, **options)
         test = tuple(replace(item, source=Forbidden()) for item in made.items("test"))
         return replace(made, splits={"train": made.items("train"), "test": test})
 
-    monkeypatch.setattr(command, "named_dataset", guarded)
+    monkeypatch.setattr(command, "open_dataset", guarded)
     run("run")
 
 

@@ -61,7 +61,7 @@ def find_shapes_in(folder: Path) -> tuple[list[Path], list[Failure]]:
         The files; and a failure for each folder that cannot be opened.
     """
     with quiet_interrupts():
-        from qecnet.datasets.folder import counts
+        from qecnet.datasets import is_ignored
         from qecnet.formats import SUFFIXES
         from qecnet.models import Failure
     found: list[Path] = []
@@ -75,8 +75,8 @@ def find_shapes_in(folder: Path) -> tuple[list[Path], list[Failure]]:
         )
 
     for place, folders, names in os.walk(folder, onerror=fail):
-        folders[:] = filter(counts, folders)
-        for path in (Path(place, name) for name in names if counts(name) and name != INDEX):
+        folders[:] = [name for name in folders if not is_ignored(name)]
+        for path in (Path(place, name) for name in names if not is_ignored(name) and name != INDEX):
             suffix = path.suffix.lower()
             if suffix in SUFFIXES and (suffix not in _TEXT or _has_points(path)):
                 found.append(path)

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from qecnet.cli._options import Seed
 from qecnet.cli._output import one_sentence
-from qecnet.datasets import Dataset, named_dataset
+from qecnet.datasets import Dataset, open_dataset
 from qecnet.evaluation.calibration import measure_calibration, write_temperature
 from qecnet.evaluation.classification import measure_classification
 from qecnet.evaluation.equivariance import measure_equivariance
@@ -70,7 +70,7 @@ def _subject(
 
 
 def _opened(name: str, data: Path | None, per_class: int = 100) -> Dataset:
-    found = named_dataset(name, data, per_class)
+    found = open_dataset(name, data, per_class=per_class)
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     return found

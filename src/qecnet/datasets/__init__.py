@@ -1,19 +1,30 @@
-"""Labelled collections of shapes, ModelNet among them, and the frames that are cached for each."""
+"""Labelled collections of shapes (ModelNet, scanned objects, folders, procedural furniture) and their cached frames."""
 
 from qecnet.datasets.cache import FrameCache, frame_cache
-from qecnet.datasets.dataset import Dataset, Item, stratified
-from qecnet.datasets.modelnet import open_dataset
-from qecnet.datasets.named import named_dataset
-from qecnet.datasets.shapes import make_shape, shapes
+from qecnet.datasets.dataset import Dataset, Item, derive_seed, stratified_split
+from qecnet.datasets.folder import is_ignored
+from qecnet.datasets.furniture import FURNITURE_CLASSES, make_furniture, make_shape
+from qecnet.datasets.opening import open_dataset
+from qecnet.datasets.symmetry import NO_SYMMETRY, SymmetryGroup, symmetry_of, training_symmetry
+from qecnet.datasets.transforms import crop, jitter, single_view
 
 __all__ = [
+    "FURNITURE_CLASSES",
+    "NO_SYMMETRY",
     "Dataset",
     "FrameCache",
     "Item",
+    "SymmetryGroup",
+    "crop",
+    "derive_seed",
     "frame_cache",
+    "is_ignored",
+    "jitter",
+    "make_furniture",
     "make_shape",
-    "named_dataset",
     "open_dataset",
-    "shapes",
-    "stratified",
+    "single_view",
+    "stratified_split",
+    "symmetry_of",
+    "training_symmetry",
 ]

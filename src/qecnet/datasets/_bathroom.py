@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from qecnet.datasets._solids import Solid, bent, box, join, lathe, loft, moved, oval, rod, rounded, tilted, tube
+from qecnet.datasets._solids import (
+    Solid,
+    box,
+    join,
+    lathe,
+    loft,
+    oval,
+    rod,
+    round_corners,
+    rounded_rectangle,
+    tilt,
+    translate,
+    tube,
+)
 
 
 def toilet(rng: np.random.Generator) -> Solid:
@@ -19,11 +32,11 @@ def toilet(rng: np.random.Generator) -> Solid:
     parts = [loft(np.stack(rings))]
     seat = [(0.74, 0.0), (1.04, 0.0), (1.06, 0.012), (1.04, 0.025), (0.74, 0.025), (0.72, 0.012)]
     parts.append(loft(np.stack([oval(a * s, b * s, rim + 0.005 + z, power) for s, z in seat]), hoop=True))
-    lid = moved(loft(np.stack([oval(1.03 * a, 1.03 * b, z, power) for z in (0, 0.018)])), z=rim + 0.035)
+    lid = translate(loft(np.stack([oval(1.03 * a, 1.03 * b, z, power) for z in (0, 0.018)])), z=rim + 0.035)
     behind = b * 0.92
     if rng.random() < 0.55:
-        lid = tilted(lid, np.pi / 2 + rng.uniform(0.02, 0.12), (0, behind, rim + 0.03))
-        lid = moved(lid, y=-0.005)
+        lid = tilt(lid, np.pi / 2 + rng.uniform(0.02, 0.12), (0, behind, rim + 0.03))
+        lid = translate(lid, y=-0.005)
     parts.append(lid)
     wide, deep, tall = rng.uniform(0.17, 0.25), rng.uniform(0.15, 0.21), rng.uniform(0.3, 0.42)
     start = behind + 0.05
@@ -32,12 +45,12 @@ def toilet(rng: np.random.Generator) -> Solid:
     low = rim + lift
     if lift:
         parts.append(rod((0, start + deep / 2, rim - 0.05), (0, start + deep / 2, low), 0.025))
-    tank = [rounded(wide * s, deep / 2 * s, 0.03, z) for s, z in ((0.88, low - 0.03), (1, low + tall))]
-    cover = [rounded(wide + 0.012, deep / 2 + 0.012, 0.03, low + tall + z) for z in (0, 0.035)]
-    parts += [moved(loft(np.stack(ring)), y=start + deep / 2) for ring in (tank, cover)]
+    tank = [rounded_rectangle(wide * s, deep / 2 * s, 0.03, z) for s, z in ((0.88, low - 0.03), (1, low + tall))]
+    cover = [rounded_rectangle(wide + 0.012, deep / 2 + 0.012, 0.03, low + tall + z) for z in (0, 0.035)]
+    parts += [translate(loft(np.stack(ring)), y=start + deep / 2) for ring in (tank, cover)]
     if rng.random() < 0.5:
         button = [(0.025, 0.0), (0.025, 0.015)]
-        parts.append(moved(lathe(button), y=start + deep / 2, z=low + tall + 0.033))
+        parts.append(translate(lathe(button), y=start + deep / 2, z=low + tall + 0.033))
     else:
         lever = (start - 0.02, low + 0.85 * tall)
         parts.append(rod((0.8 * wide, *lever), (0.45 * wide, *lever), 0.01))
@@ -70,6 +83,6 @@ def bathtub(rng: np.random.Generator) -> Solid:
         spout = np.array(
             [[-half + 0.03, 0, high - 0.01], [-half + 0.03, 0, high + 0.16], [-half + 0.17, 0, high + 0.12]]
         )
-        parts.append(tube(bent(spout), 0.018))
+        parts.append(tube(round_corners(spout), 0.018))
         parts += [rod((-half + 0.03, y, high - 0.01), (-half + 0.03, y, high + 0.07), 0.022) for y in (-0.1, 0.1)]
     return join(parts)

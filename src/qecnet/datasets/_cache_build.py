@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
-from qecnet.datasets.dataset import Item, derived_seed
+from qecnet.datasets.dataset import Item, derive_seed
 from qecnet.datasets.drawn import drawn
 from qecnet.geometry import PrepareConfig, Prepared, prepare
 from qecnet.workers import in_order
@@ -36,7 +36,7 @@ def _record(number: int, item: Item, task: Task) -> bytes:
     shape = item.load()
     rows = np.zeros(task.subsamplings, task.subsampling)
     for s in range(task.subsamplings):
-        generator = torch.Generator().manual_seed(derived_seed(task.seed, number, s))
+        generator = torch.Generator().manual_seed(derive_seed(task.seed, number, s))
         thinned = task.thinnest ** (s / max(1, task.subsamplings - 1))
         prepared = prepare(drawn(shape, task.config, task.keep, generator, thinned), task.config, generator)
         for field in fields(Prepared):

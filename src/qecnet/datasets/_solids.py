@@ -48,18 +48,18 @@ def join(solids: Sequence[Solid]) -> Solid:
     return Solid(np.concatenate([solid.vertices for solid in solids]), np.concatenate(faces))
 
 
-def moved(solid: Solid, x: float = 0, y: float = 0, z: float = 0) -> Solid:
+def translate(solid: Solid, x: float = 0, y: float = 0, z: float = 0) -> Solid:
     return Solid(solid.vertices + np.array([x, y, z]), solid.faces)
 
 
-def tilted(solid: Solid, angle: float, at: tuple[float, float, float]) -> Solid:
+def tilt(solid: Solid, angle: float, at: tuple[float, float, float]) -> Solid:
     """Turned about the axis through `at` along x: by a positive angle, what is above leans back, to +y."""
     cosine, sine = np.cos(angle), np.sin(angle)
     turn = np.array([[1, 0, 0], [0, cosine, sine], [0, -sine, cosine]])
     return Solid((solid.vertices - at) @ turn.T + at, solid.faces)
 
 
-def turned(solid: Solid, angle: float) -> Solid:
+def rotate_about_z(solid: Solid, angle: float) -> Solid:
     """Turned about the z axis."""
     cosine, sine = np.cos(angle), np.sin(angle)
     return Solid(solid.vertices @ np.array([[cosine, sine, 0], [-sine, cosine, 0], [0, 0, 1]]), solid.faces)
@@ -76,8 +76,10 @@ def cushion(x: tuple[float, float], y: tuple[float, float], z: tuple[float, floa
     soft = min(soft, 0.999 * half.min())
     angle = np.linspace(-np.pi / 2, np.pi / 2, 10)
     level = np.where(angle > 0, 1, -1) * (half[2] - soft) + soft * np.sin(angle)
-    rings = [rounded(half[0], half[1], soft, v, soft * (np.cos(a) - 1)) for a, v in zip(angle, level, strict=True)]
-    return moved(loft(np.stack(rings)), sum(x) / 2, sum(y) / 2, sum(z) / 2)
+    rings = [
+        rounded_rectangle(half[0], half[1], soft, v, soft * (np.cos(a) - 1)) for a, v in zip(angle, level, strict=True)
+    ]
+    return translate(loft(np.stack(rings)), sum(x) / 2, sum(y) / 2, sum(z) / 2)
 
 
 def rod(start: Sequence[float], end: Sequence[float], radius: float, radius_at_end: float | None = None) -> Solid:
@@ -99,7 +101,7 @@ def tube(path: Array, radii: Sequence[float] | float, sides: int = 12) -> Solid:
     return loft(path[:, None] + np.broadcast_to(radii, len(path))[:, None, None] * around)
 
 
-def bent(path: Array, steps: int = 5) -> Array:
+def round_corners(path: Array, steps: int = 5) -> Array:
     """The path with each of its corners rounded."""
     pieces = [path[:1]]
     for before, corner, after in zip(path, path[1:], path[2:], strict=False):
@@ -122,7 +124,7 @@ def oval(a: float, b: float, z: float, power: float = 2, sides: int = 32) -> Arr
     return np.stack([a * x * size, b * y * size, np.full(sides, z)], axis=-1)
 
 
-def rounded(a: float, b: float, radius: float, z: float, grow: float = 0) -> Array:
+def rounded_rectangle(a: float, b: float, radius: float, z: float, grow: float = 0) -> Array:
     """A ring (24, 3) at height z: a rectangle of half sizes a and b with round corners, all of it grown outwards."""
     angle = np.linspace(0, np.pi / 2, 6) + np.pi / 2 * np.arange(4)[:, None]
     middle = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * (np.array([a, b]) - radius)

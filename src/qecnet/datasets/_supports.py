@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from qecnet.datasets._solids import Solid, box, lathe, moved, rod, tube, turned
+from qecnet.datasets._solids import Solid, box, lathe, rod, rotate_about_z, translate, tube
 
 
 def four_legs(
@@ -43,7 +43,7 @@ def star_base(rng: np.random.Generator, reach: float, height: float) -> list[Sol
     for i in range(arms):
         arm = tube(np.array([[0, 0, 0.12], [0, -reach, 0.07]]), [0.03, 0.018])
         castor = rod((-0.015, -reach, 0.035), (0.015, -reach, 0.035), 0.035)
-        parts += [turned(part, 2 * np.pi * i / arms) for part in (arm, castor)]
+        parts += [rotate_about_z(part, 2 * np.pi * i / arms) for part in (arm, castor)]
     return parts
 
 
@@ -77,4 +77,4 @@ def feet(rng: np.random.Generator, half: float, y: tuple[float, float], height: 
     if rng.random() < 0.4:
         return [box((-half + 0.02, half - 0.02), (y[0] + 0.03, y[1]), (0, height))]
     places = [(a, b) for a in (-half + 0.05, half - 0.05) for b in (y[0] + 0.05, y[1] - 0.05)]
-    return [moved(rod((0, 0, 0), (0, 0, height), 0.018, 0.032), a, b) for a, b in places]
+    return [translate(rod((0, 0, 0), (0, 0, height), 0.018, 0.032), a, b) for a, b in places]

@@ -1,6 +1,6 @@
-"""What every dataset is: class names, and for each split the labelled shapes, each loaded when it is asked for.
+"""What every dataset is: class names, and for each split the labelled shapes, each loaded on request.
 
-An item knows where its shape is and no more, so that a dataset is light and goes to worker processes as it is.
+An item only knows where its shape is, so a dataset is light and can be sent to worker processes.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from typing import Protocol
 import numpy as np
 import torch
 
-from qecnet.geometry.cloud import PointCloud
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh, PointCloud
 
 
 class Source(Protocol):
@@ -26,29 +25,40 @@ class Source(Protocol):
 
     @property
     def stamp(self) -> str:
-        """Changes when the content does; says nothing about where on this machine the content is."""
+        """Changes when the content does, and does not depend on where on this machine the content is."""
 
 
 @dataclass(frozen=True)
 class Item:
-    """One shape of a dataset: `label` is an index into the dataset's classes, `name` is as in ``chair_0001``."""
+    """One shape of a dataset.
+
+    Attributes:
+        label: Index into the dataset's classes.
+        name: For example "chair_0001".
+        source: Where the shape is loaded from.
+    """
 
     label: int
     name: str
     source: Source
 
     def load(self) -> Mesh | PointCloud:
-        """The shape as it is stored, in its own coordinates."""
+        """Load the shape as it is stored, in its own coordinates."""
         return self.source.load()
 
-    def cloud(self, count: int = 10_000, *, generator: torch.Generator | int = 0) -> PointCloud:
-        """A stored cloud as it is, or `count` points drawn from a mesh, as `read_cloud` does for a file."""
+    def load_cloud(self, count: int = 10_000, *, generator: torch.Generator | int = 0) -> PointCloud:
+        """Load the shape as a cloud.
+
+        Args:
+            count: Number of points to sample from a mesh; a stored cloud is returned whole.
+            generator: Generator or seed of that sample.
+        """
         shape = self.load()
         if isinstance(shape, PointCloud):
             return shape
-        return shape.sample(
-            count, torch.Generator().manual_seed(generator) if isinstance(generator, int) else generator
-        )
+        if isinstance(generator, int):
+            generator = torch.Generator().manual_seed(generator)
+        return shape.sample(count, generator)
 
 
 @dataclass(frozen=True)
@@ -56,10 +66,10 @@ class Dataset:
     """A labelled collection of shapes.
 
     Attributes:
-        name: "modelnet10", "modelnet40", "shapes", or a folder's own name.
-        classes: their names; an item's label is an index into them.
-        splits: the items of each split by its name, "train" and "test" first.
-        notes: a sentence for each thing that is not as the official release has it, for the caller to print.
+        name: "modelnet10", "modelnet40", "scanned_objects", "shapes", or the name of a folder.
+        classes: Class names; an item's label is an index into them.
+        splits: The items of each split by its name, "train" and "test" first.
+        notes: One sentence for each thing that is missing or unusual, for the caller to print.
     """
 
     name: str
@@ -72,42 +82,52 @@ class Dataset:
         return f"Dataset({self.name}: {sizes}, {len(self.classes)} classes)"
 
     def items(self, split: str) -> tuple[Item, ...]:
-        """The items of a split, or one sentence where there is no such split or nothing in it."""
+        """The items of a split.
+
+        Raises:
+            ValueError: If there is no such split, or nothing in it.
+        """
         if not self.splits.get(split):
-            there = ", ".join(name for name, items in self.splits.items() if items)
-            raise ValueError(f"{self.name}: has no shapes in the split {split}; it has {there}")
+            filled = ", ".join(name for name, items in self.splits.items() if items)
+            raise ValueError(f"{self.name}: has no shapes in the split {split}; it has {filled}")
         return self.splits[split]
 
     def counts(self, split: str) -> dict[str, int]:
-        """How many shapes of each class a split has."""
+        """The number of shapes of each class in a split."""
         found = Counter(item.label for item in self.splits.get(split, ()))
         return {name: found[label] for label, name in enumerate(self.classes)}
 
     def fingerprint(self, split: str) -> str:
-        """A hash of everything in a split: classes, and each item's label, name and content stamp, in order."""
+        """A hash of the classes and of each item's label, name and content stamp, in order."""
         rows = [(item.label, item.name, item.source.stamp) for item in self.items(split)]
         return hashlib.sha256(json.dumps([self.classes, rows]).encode()).hexdigest()
 
 
-def stratified(labels: Sequence[int], share: float, seed: int) -> tuple[list[int], list[int]]:
-    """Splits indices 0..N − 1 in two, class by class: (kept, held out), both ascending.
+def stratified_split(labels: Sequence[int], share: float, seed: int) -> tuple[list[int], list[int]]:
+    """Split indices 0 to N − 1 in two, class by class.
 
-    Of each class with two or more members the held-out part is `share`, rounded, but at least one and never all; a
-    class of one is kept. One class's choice does not depend on the others.
+    Args:
+        labels: Class of each of the N items.
+        share: Share of each class to hold out, rounded, but at least one item and never all; a class with a single item
+            is kept. One class's choice does not depend on the others.
+        seed: Decides which.
+
+    Returns:
+        Indices to keep and indices held out, both ascending.
     """
     if not 0 < share < 1:
-        raise ValueError(f"share is {share}; a part to hold out is above 0 and below 1")
+        raise ValueError(f"share is {share}; the part to hold out has to be above 0 and below 1")
     array = np.asarray(labels)
     held: list[int] = []
     for label in np.unique(array):
         members = np.flatnonzero(array == label)
         if len(members) > 1:
             count = min(max(1, round(share * len(members))), len(members) - 1)
-            generator = torch.Generator().manual_seed(derived_seed(seed, int(label)))
+            generator = torch.Generator().manual_seed(derive_seed(seed, int(label)))
             held += members[torch.randperm(len(members), generator=generator)[:count].numpy()].tolist()
     return sorted(set(range(len(array))) - set(held)), sorted(held)
 
 
-def derived_seed(*numbers: int) -> int:
-    """A seed for one part of a whole, the way `prepare_many` seeds each cloud: far from its neighbours' seeds."""
+def derive_seed(*numbers: int) -> int:
+    """A seed for one part of a whole (a shape, an epoch), unrelated to the seeds of its neighbours."""
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])

@@ -1,7 +1,7 @@
-"""Which turns leave a shape of a class looking the same.
+"""Rotations that leave a shape of a class looking the same.
 
-ModelNet stands z-up, and the symmetries that are declared here are turns about z. A class has one group, though its
-shapes differ: a round table may be turned by any angle, most others by half a turn.
+ModelNet is z-up, and all symmetries declared here are rotations about z. A class has one group although its shapes
+differ: a round table can be rotated by any angle, most others by half a turn.
 """
 
 from __future__ import annotations
@@ -13,53 +13,52 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Group:
-    """`order` turns about z, evenly spaced, the identity among them; every turn about z where `order` is None."""
+class SymmetryGroup:
+    """`order` evenly spaced rotations about z, including the identity; all rotations about z if `order` is None."""
 
-    name: str
     order: int | None
 
     def elements(self) -> NDArray[np.float64]:
-        """The turns of a finite group, the identity first. → (order, 4) WXYZ."""
+        """The rotations of a finite group, the identity first, as quaternions (order, 4) WXYZ."""
         if self.order is None:
-            raise ValueError(f"the group of {self.name} has no end of elements; ask for those of a finite one")
+            raise ValueError("a continuous symmetry group has infinitely many elements; check `order` first")
         half = np.pi * np.arange(self.order) / self.order
-        none = np.zeros(self.order)
-        return np.stack((np.cos(half), none, none, np.sin(half)), axis=-1)
+        zero = np.zeros(self.order)
+        return np.stack((np.cos(half), zero, zero, np.sin(half)), axis=-1)
 
 
-NO_TURN = Group("no turn", 1)
-HALF_TURN = Group("half turn", 2)
-QUARTER_TURNS = Group("quarter turns", 4)
-ANY_TURN = Group("any turn", None)
+NO_SYMMETRY = SymmetryGroup(1)
+TWOFOLD = SymmetryGroup(2)
+FOURFOLD = SymmetryGroup(4)
+CONTINUOUS = SymmetryGroup(None)
 
 SYMMETRIES = {
-    # ModelNet10. Where the paper sees no symmetry there is none, though some monitors and beds could be mistaken.
-    "bed": NO_TURN,  # the head end
-    "chair": NO_TURN,  # the back
-    "monitor": NO_TURN,  # the screen is on one side
-    "sofa": NO_TURN,  # the back
-    "toilet": NO_TURN,  # the tank
-    "bathtub": HALF_TURN,  # an oval or a box; taps and a raised end speak against it on some
-    "desk": HALF_TURN,  # a rectangular top; generous, for many have their drawers or a back on one side
-    "dresser": HALF_TURN,  # an oblong box; drawer fronts and handles tell the front of some
-    "night_stand": QUARTER_TURNS,  # a box, about square; generous to those that are open or deeper than wide
-    "table": HALF_TURN,  # most tops are oblong; strict with those that are square or round
-    # Of ModelNet40's other classes, those of which more than two training shapes in three come back. Lamps do not, nor
-    # stools (for their legs) and flower pots (for what grows in them); cups hardly, and a handle tells the turn.
-    "bottle": ANY_TURN,  # a body of revolution
-    "bowl": ANY_TURN,  # a body of revolution
-    "cone": ANY_TURN,  # a body of revolution, on a square foot at times
-    "vase": ANY_TURN,  # a body of revolution
-    "door": HALF_TURN,  # a slab; its handle is small
-    "glass_box": HALF_TURN,  # a box, oblong
+    # ModelNet10. Classes that the paper calls non-symmetric have none here, though some monitors and beds look it.
+    "bed": NO_SYMMETRY,  # the head end
+    "chair": NO_SYMMETRY,  # the back
+    "monitor": NO_SYMMETRY,  # the screen is on one side
+    "sofa": NO_SYMMETRY,  # the back
+    "toilet": NO_SYMMETRY,  # the tank
+    "bathtub": TWOFOLD,  # an oval or a box; some have taps or one raised end
+    "desk": TWOFOLD,  # a rectangular top; generous, since many have drawers or a back panel on one side
+    "dresser": TWOFOLD,  # an oblong box; drawer fronts and handles show the front of some
+    "night_stand": FOURFOLD,  # a box, roughly square; generous to those that are open or deeper than wide
+    "table": TWOFOLD,  # most tops are oblong; strict with those that are square or round
+    # Of ModelNet40's other classes, those for which more than two thirds of the training shapes have the symmetry: not
+    # lamps, stools (because of their legs), flower pots (because of the plants) or cups (because of their handles).
+    "bottle": CONTINUOUS,  # a body of revolution
+    "bowl": CONTINUOUS,  # a body of revolution
+    "cone": CONTINUOUS,  # a body of revolution, sometimes on a square foot
+    "vase": CONTINUOUS,  # a body of revolution
+    "door": TWOFOLD,  # a slab; its handle is small
+    "glass_box": TWOFOLD,  # an oblong box
 }
-"""The declared group of each class that has been thought about."""
+"""The declared group of each class that was examined."""
 
 
-def symmetry_of(class_name: str) -> Group:
-    """The declared group of a class; that of no turn but the identity where none is declared."""
-    return SYMMETRIES.get(class_name, NO_TURN)
+def symmetry_of(class_name: str) -> SymmetryGroup:
+    """The declared symmetry group of a class; `NO_SYMMETRY` where none is declared."""
+    return SYMMETRIES.get(class_name, NO_SYMMETRY)
 
 
 _FACING_ANY_WAY = {
@@ -67,9 +66,9 @@ _FACING_ANY_WAY = {
     "glass_box", "guitar", "keyboard", "lamp", "laptop", "mantel", "person", "piano", "plant", "radio",
     "range_hood", "sink", "stairs", "stool", "tent", "tv_stand", "vase", "wardrobe", "xbox",
 }  # fmt: skip
-"""ModelNet40's classes beside ModelNet10's: upright for the most part, but each shape faces its own way."""
+"""ModelNet40's classes outside ModelNet10: mostly upright, but with an arbitrary heading for each shape."""
 
 
-def known_turns(class_name: str) -> int:
-    """How many turns about z training takes for one, as it cannot or need not tell them apart; 0 for all of them."""
+def training_symmetry(class_name: str) -> int:
+    """The number of rotations about z that training does not distinguish for a class; 0 stands for all of them."""
     return 0 if class_name in _FACING_ANY_WAY else symmetry_of(class_name).order or 0

@@ -1,6 +1,5 @@
 """How good a model is, measured the same way for each: protocols, metrics, baselines."""
 
-from qecnet.datasets.symmetry import Group, symmetry_of
 from qecnet.evaluation.metrics import (
     BINS,
     EXPECTED_RANDOM_RAE,
@@ -17,12 +16,10 @@ __all__ = [
     "EXPECTED_RANDOM_RAE",
     "IDENTITY",
     "NO_SYM",
-    "Group",
     "angles",
     "relative",
     "rotation_groups",
     "rotation_row",
     "symmetric_angles",
     "symmetric_distance",
-    "symmetry_of",
 ]

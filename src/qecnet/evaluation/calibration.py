@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from qecnet.datasets import Dataset, stratified
+from qecnet.datasets import Dataset, stratified_split
 from qecnet.evaluation.classification import predict_test_views
 from qecnet.evaluation.metrics import Array
 from qecnet.evaluation.predict import Model, Predictions, predict
@@ -98,4 +98,4 @@ def _held_out(model: Model, dataset: Dataset) -> list[int]:
     share = model.settings.get("validation", 0)
     if not share:
         raise ValueError(f"{model.path}: was trained with no part held out (validation is 0); nothing can be fitted")
-    return stratified([item.label for item in dataset.items("train")], share, seed=0)[1]
+    return stratified_split([item.label for item in dataset.items("train")], share, seed=0)[1]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import multiply, random_quaternion, rotate
-from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets import derive_seed
 from qecnet.datasets.drawn import drawn
 from qecnet.evaluation.spoiling import Spoiling, fewer_patches
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare
@@ -54,7 +54,7 @@ class Task:
         """What the view turns the upright shape by. (4,), WXYZ, float64"""
         if view.turn == 0:
             return torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)
-        seed = derived_seed(self.seed, _ROTATION, shape, view.resampling, view.turn)
+        seed = derive_seed(self.seed, _ROTATION, shape, view.resampling, view.turn)
         return random_quaternion((), seed, dtype=torch.float64)
 
     def prepared(self, stored: Mesh | PointCloud, shape: int, views: Sequence[View]) -> list[Prepared]:
@@ -73,9 +73,9 @@ class Task:
         self, stored: Mesh | PointCloud, shape: int, resampling: int, turned_by: Tensor | None = None
     ) -> Prepared:
         """A resampling, spoiled and turned, with the frames that are estimated from what is left."""
-        generator = torch.Generator().manual_seed(derived_seed(self.seed, _POINTS, shape, resampling))
+        generator = torch.Generator().manual_seed(derive_seed(self.seed, _POINTS, shape, resampling))
         cloud = replace(drawn(stored, self.config, self.keep, generator), normals=None)  # a file's normals are not used
-        spoil = torch.Generator().manual_seed(derived_seed(self.seed, _SPOILING, shape, resampling))
+        spoil = torch.Generator().manual_seed(derive_seed(self.seed, _SPOILING, shape, resampling))
         if self.spoiling is not None:
             cloud = self.spoiling.of_cloud(cloud, spoil)
         if turned_by is not None:

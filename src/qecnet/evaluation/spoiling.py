@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from qecnet.datasets.transforms import jitter, occlude, seen_from
+from qecnet.datasets import crop, jitter, single_view
 from qecnet.geometry import PointCloud, Prepared, random_points
 
 Kind = Literal["patches", "points", "noise", "outliers", "occlusion", "viewpoint", "density"]
@@ -47,9 +47,9 @@ class Spoiling:
         elif self.kind == "outliers":
             points = _with_outliers(points, self.level, radius, generator)
         elif self.kind == "occlusion":
-            points = occlude(points, generator, self.level)
+            points = crop(points, generator, self.level)
         elif self.kind == "viewpoint":
-            points = seen_from(points, generator, self.level)
+            points = single_view(points, generator, self.level)
         elif self.kind == "density":
             points = _thinned(points, self.level, generator)
         return replace(cloud, points=points)

@@ -13,14 +13,14 @@ import torch
 from numpy.typing import ArrayLike
 
 from qecnet.algebra import angular_distance, conjugate, multiply
-from qecnet.datasets.symmetry import Group, symmetry_of
+from qecnet.datasets import SymmetryGroup, symmetry_of
 from qecnet.evaluation.metrics import Array, angles, labels, relative, rotations
 
 IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
 """The pose of an upright shape, WXYZ."""
 
 
-def symmetric_distance(predicted: ArrayLike, first: ArrayLike, second: ArrayLike, group: Group) -> Array:
+def symmetric_distance(predicted: ArrayLike, first: ArrayLike, second: ArrayLike, group: SymmetryGroup) -> Array:
     """How far a predicted rotation between two views is from a right one, in radians. All (..., 4), WXYZ → (...).
 
     `first` and `second` turned the upright shape into the views. With s of the group, `second ∘ s ∘ first⁻¹` takes the

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
-from qecnet.datasets.symmetry import NO_TURN, symmetry_of
+from qecnet.datasets import NO_SYMMETRY, symmetry_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class Answer:
     def equivalents(self) -> Tensor:
         """The poses that look the same by that symmetry, `pose` first; where any turn does, it alone. (K, 4), WXYZ"""
         group = symmetry_of(self.label)
-        turns = (NO_TURN if group.order is None else group).elements()
+        turns = (NO_SYMMETRY if group.order is None else group).elements()
         return canonicalize(multiply(self.pose, torch.from_numpy(turns)))
 
     @property

@@ -18,8 +18,7 @@ from torch import Tensor, nn
 
 from qecnet import __version__
 from qecnet.algebra import canonicalize
-from qecnet.datasets import make_shape
-from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.models.model import Model
 from qecnet.models.view import view_of
 from qecnet.nn import Capsules, Pooling, calibrated
@@ -62,7 +61,7 @@ class ExportModule(nn.Module):
 
 def example_inputs(model: Model, count: int) -> tuple[Tensor, ...]:
     """What a module of this model reads of so many shapes of ours; each second one lacks a quarter of its frames."""
-    shapes = (make_shape(CLASSES[number % len(CLASSES)], number) for number in range(count))
+    shapes = (make_shape(FURNITURE_CLASSES[number % len(FURNITURE_CLASSES)], number) for number in range(count))
     views = [view_of(shape, model.config, seed=0) for shape in shapes]
     given = {name: torch.stack([getattr(view.prepared, name) for view in views]) for name in ExportModule(model).inputs}
     given["valid"][1::2, ::4] = False

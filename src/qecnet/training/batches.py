@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import multiply, random_quaternion, rotate
-from qecnet.datasets import FrameCache
-from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets import FrameCache, derive_seed
 from qecnet.geometry import Patches, Prepared
 from qecnet.nn import Capsules, Pooling, QECConfig
 from qecnet.training.pooling import pool
@@ -119,7 +118,7 @@ def validation_batches(cache: FrameCache, shapes: Tensor, size: int, *, turned: 
         prepared = cache.prepared(chosen, torch.zeros_like(chosen))
         batch = _assembled(prepared, _cached_graph(prepared), cache.labels[chosen])
         if turned:
-            q = torch.stack([random_quaternion((), derived_seed(_ROTATION, index)) for index in chosen.tolist()])
+            q = torch.stack([random_quaternion((), derive_seed(_ROTATION, index)) for index in chosen.tolist()])
             yield batch.rotated(q), q
         else:
             yield batch, torch.eye(4)[0].expand(len(chosen), 4)
@@ -180,4 +179,4 @@ def checksum(cache: FrameCache) -> int:
 
 
 def _generator(*numbers: int) -> torch.Generator:
-    return torch.Generator().manual_seed(derived_seed(*numbers))
+    return torch.Generator().manual_seed(derive_seed(*numbers))

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from qecnet.datasets import FrameCache, frame_cache, named_dataset
+from qecnet.datasets import FrameCache, frame_cache, open_dataset
 from qecnet.models.named import weights_file
 from qecnet.nn import count_parameters, load_network
 from qecnet.training.checkpoint import State
@@ -89,7 +89,7 @@ def train(
 
 def _frames(settings: Settings, data: Path | None, folder: Path, workers: int) -> FrameCache:
     """The train split's frames; among several processes, one builds them while the others wait."""
-    dataset = named_dataset(settings.dataset, data, settings.per_class)
+    dataset = open_dataset(settings.dataset, data, per_class=settings.per_class)
     for note in dataset.notes:
         typer.echo(f"note: {note}", err=True)
     return frame_cache(

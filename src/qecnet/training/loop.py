@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-from qecnet.datasets import FrameCache
-from qecnet.datasets.symmetry import known_turns
+from qecnet.datasets import FrameCache, training_symmetry
 from qecnet.training.batches import TrainingBatches, checksum, prefetched
 from qecnet.training.checkpoint import State, load, save
 from qecnet.training.distributed import Processes
@@ -63,7 +62,7 @@ def train(
         folder.write_settings(settings)
         folder.write_log(state.rows)
     module = processes.wrap(state.network)
-    turns = torch.tensor([known_turns(name) for name in cache.classes], device=processes.device)
+    turns = torch.tensor([training_symmetry(name) for name in cache.classes], device=processes.device)
     saved = time.monotonic()
     ahead = prefetched(batches.after(state.epoch, state.step, processes.piece(settings.batch_size)))
     with stop_signals() as stop, closing(ahead):

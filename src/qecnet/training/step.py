@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets import derive_seed
 from qecnet.models.named import weights_file
 from qecnet.nn import make_network, use_fused_routing
 from qecnet.nn.weights import start_from
@@ -56,7 +56,7 @@ def train_step(
         group["lr"] = learning_rate(settings, progress)
     state.optimizer.zero_grad()
     with torch.random.fork_rng(devices=[]):  # dropout draws from the global generator: the same after a resume
-        torch.manual_seed(derived_seed(settings.seed, _DROPOUT, state.epoch, state.step, processes.rank))
+        torch.manual_seed(derive_seed(settings.seed, _DROPOUT, state.epoch, state.step, processes.rank))
         prediction = module(*batch.inputs())
     found = losses(prediction, batch.labels, turns, settings, progress)
     shapes = len(batch.labels)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import conjugate, multiply
-from qecnet.datasets import FrameCache, stratified
+from qecnet.datasets import FrameCache, stratified_split
 from qecnet.nn import Baseline, Network, fit_temperature, upright_distance
 from qecnet.training.batches import prefetched, validation_batches
 from qecnet.training.distributed import Processes
@@ -20,7 +20,7 @@ def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
     """Indices of the shapes to train on and of those to validate on, class by class, the same for each seed."""
     if share == 0:
         return torch.arange(len(labels)), torch.arange(0)
-    kept, held = stratified(labels.tolist(), share, seed=0)
+    kept, held = stratified_split(labels.tolist(), share, seed=0)
     return torch.tensor(kept), torch.tensor(held)
 
 

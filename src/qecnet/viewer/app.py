@@ -15,7 +15,7 @@ from typing import Any
 from aiohttp import WSMsgType, web
 
 from qecnet import __version__
-from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets import FURNITURE_CLASSES
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.viewer.connections import Gate
 from qecnet.viewer.limits import Limits
@@ -206,7 +206,7 @@ class ViewerApp:
             "version": __version__,
             "model": model.name,
             "points": model.config.points,
-            "gallery": [*CLASSES],
+            "gallery": [*FURNITURE_CLASSES],
             "file": None if self._file is None else self._file.name,
             "limits": {"bytes": self.limits.upload_bytes, "points": MAX_POINTS},
         }

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets import FURNITURE_CLASSES
 
 Layer = Literal["frames", "patches", "capsules", "votes"]
 Check = Callable[[str, Any], Any]
@@ -155,7 +155,7 @@ def _shape(name: str, value: Any) -> RotatedShape:
     if isinstance(value, dict) and "upload" in value:
         given = _record({"upload": _integer(0, _LARGEST), "rotation": _rotation})(name, value)
         return RotatedShape(UploadedShape(given["upload"]), given["rotation"])
-    kind = _one_of(*CLASSES)
+    kind = _one_of(*FURNITURE_CLASSES)
     given = _record({"kind": kind, "seed": _integer(0, _LARGEST), "rotation": _rotation})(name, value)
     return RotatedShape(GalleryShape(given["kind"], given["seed"]), given["rotation"])
 

@@ -27,8 +27,7 @@ from rich.progress import track
 from torch import Tensor
 
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.datasets import Dataset, Item
-from qecnet.datasets.dataset import derived_seed
+from qecnet.datasets import Dataset, Item, derive_seed
 from qecnet.datasets.drawn import drawn
 from qecnet.evaluation.metrics import angles, relative, rotation_groups
 from qecnet.evaluation.pose_baselines._shared import NoPoseError, package
@@ -217,7 +216,7 @@ def _pairs(dataset: Dataset, split: str, table: Table, count: int, seed: int) ->
     for label in range(len(dataset.classes)):
         of_class = np.flatnonzero([item.label == label for item in items]).tolist()
         size = len(of_class)
-        generator = torch.Generator().manual_seed(derived_seed(seed, _PAIRS, label))
+        generator = torch.Generator().manual_seed(derive_seed(seed, _PAIRS, label))
         shuffled = [of_class[i] for i in torch.randperm(size, generator=generator).tolist()]
         same = table == "same_instance"
         there = count * size if same else size * (size - 1)
@@ -237,7 +236,7 @@ def _load(methods: Sequence[str]) -> None:
 def _rows(pair: _Pair, methods: tuple[str, ...], seed: int) -> list[Row]:
     """One pair, by each method."""
     (source, first), (target, second) = (_seen(view, seed) for view in (pair.source, pair.target))
-    drawn = derived_seed(seed, _METHOD, pair.source.number, pair.target.number, pair.source.view)
+    drawn = derive_seed(seed, _METHOD, pair.source.number, pair.target.number, pair.source.view)
     rows = []
     for name in methods:
         began = time.process_time()
@@ -254,7 +253,7 @@ def _rows(pair: _Pair, methods: tuple[str, ...], seed: int) -> list[Row]:
 
 def _seen(view: _View, seed: int) -> tuple[PointCloud, Tensor]:
     """A view of a shape, with points of its own, and what turned it: (4,) WXYZ, float64."""
-    generator = torch.Generator().manual_seed(derived_seed(seed, _SAMPLE, view.number, view.view))
+    generator = torch.Generator().manual_seed(derive_seed(seed, _SAMPLE, view.number, view.view))
     cloud = replace(drawn(view.item.load(), PrepareConfig(), _KEEP, generator), normals=None)
-    q = random_quaternion((), derived_seed(seed, _ROTATION, view.number, view.view), dtype=torch.float64)
+    q = random_quaternion((), derive_seed(seed, _ROTATION, view.number, view.view), dtype=torch.float64)
     return replace(cloud, points=rotate(q, cloud.points.double()).to(cloud.points.dtype)), q

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qecnet.algebra import multiply
-from qecnet.datasets import Dataset, named_dataset
+from qecnet.datasets import Dataset, open_dataset
 from qecnet.evaluation.metrics import relative, rotations
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.protocol import Protocol
@@ -60,7 +60,7 @@ class Clouds:
                 f"--data: its test split is not the one that was measured ({self.names[shape]} is not in its place); "
                 "give the same dataset"
             )
-        cloud = self.items[shape].cloud(_POINTS).normalized()
+        cloud = self.items[shape].load_cloud(_POINTS).normalized()
         kept = np.random.default_rng(0).permutation(len(cloud))[:_POINTS]
         return np.round(_STEPS * cloud.points.numpy()[kept]).astype("<i2")
 
@@ -109,7 +109,7 @@ def _predictions(run: Run, kinds: Sequence[str]) -> tuple[Protocol, Predictions]
 
 def _dataset(run: Run, data: Path | None) -> Dataset | None:
     name = run.measured[0].dataset
-    return None if data is None and name != "shapes" else named_dataset(name, data, run.model.per_class)
+    return None if data is None and name != "shapes" else open_dataset(name, data, per_class=run.model.per_class)
 
 
 def _aligned(section: Section, protocol: Protocol, found: Predictions, clouds: Clouds) -> None:

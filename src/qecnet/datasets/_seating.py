@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from qecnet.datasets._solids import Solid, bent, box, cushion, join, loft, rod, tilted, tube
+from qecnet.datasets._solids import Solid, box, cushion, join, loft, rod, round_corners, tilt, tube
 from qecnet.datasets._supports import four_legs, star_base
 
 
@@ -22,12 +22,12 @@ def chair(rng: np.random.Generator) -> Solid:
         radius = rng.uniform(0.012, 0.02)
         x, y = half - radius, front + radius
         path = [(back, height - thick), (y, height - thick), (y, radius), (back, radius)]
-        parts += [tube(bent(np.array([(s * x, *p) for p in path])), radius) for s in (-1, 1)]
+        parts += [tube(round_corners(np.array([(s * x, *p) for p in path])), radius) for s in (-1, 1)]
         parts.append(rod((-x, back, radius), (x, back, radius), radius))
     else:
         parts += four_legs(rng, half, (front, back), height - thick, round_legs=legs == "round")
     rise, lean = rng.uniform(0.35, 0.65), rng.uniform(0.02, 0.25)
-    parts += [tilted(part, lean, (0, back, height)) for part in _back(rng, half, back, height, rise)]
+    parts += [tilt(part, lean, (0, back, height)) for part in _back(rng, half, back, height, rise)]
     if rng.random() < 0.4:
         up, wide = height + rng.uniform(0.17, 0.25), rng.uniform(0.035, 0.06)
         for s in (-1, 1):
@@ -78,14 +78,14 @@ def sofa(rng: np.random.Generator) -> Solid:
     feet, top, arm = rng.uniform(0.02, 0.12), rng.uniform(0.72, 0.95), rng.uniform(0.12, 0.25)
     behind, soft = rng.uniform(0.16, 0.24), rng.uniform(0.03, 0.06)
     parts = [box((-half, half), (front + 0.02, back), (feet, seat - 0.12))]
-    parts.append(tilted(cushion((-half, half), (back - behind, back), (feet, top), soft), 0.08, (0, back, feet)))
+    parts.append(tilt(cushion((-half, half), (back - behind, back), (feet, top), soft), 0.08, (0, back, feet)))
     width = 2 * half / seats
     lean = rng.uniform(0.1, 0.3)
     for i in range(seats):
         x = (i * width - half + 0.006, (i + 1) * width - half - 0.006)
         parts.append(cushion(x, (front, back - behind), (seat - 0.14, seat), soft))
         pillow = cushion(x, (back - behind - 0.14, back - behind + 0.02), (seat, top + rng.uniform(-0.05, 0.04)), 0.06)
-        parts.append(tilted(pillow, lean, (0, back - behind, seat)))
+        parts.append(tilt(pillow, lean, (0, back - behind, seat)))
     height, kind = rng.uniform(0.55, 0.66), rng.choice(["square", "soft", "rolled"])
     for s in (-1, 1):
         x = (half, half + arm) if s > 0 else (-half - arm, -half)
@@ -117,7 +117,7 @@ def bed(rng: np.random.Generator) -> Solid:
     for middle in (np.arange(count) + 0.5) / count * 2 * half - half:
         wide = 0.8 * half / count
         pillow = cushion((middle - wide, middle + wide), (head - 0.45, head - 0.06), (mattress, mattress + 0.13), 0.065)
-        parts.append(tilted(pillow, -0.2, (0, head - 0.3, mattress)))
+        parts.append(tilt(pillow, -0.2, (0, head - 0.3, mattress)))
     high, board = rng.uniform(0.85, 1.3), rng.uniform(0.04, 0.1)
     kind = rng.choice(["board", "arch", "rails"])
     parts += _board(half + 0.03, (head, head + board), high, kind, rng)

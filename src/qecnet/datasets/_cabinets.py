@@ -4,7 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-from qecnet.datasets._solids import Solid, box, cushion, join, lathe, loft, moved, oval, rod, rounded, tilted, tube
+from qecnet.datasets._solids import (
+    Solid,
+    box,
+    cushion,
+    join,
+    lathe,
+    loft,
+    oval,
+    rod,
+    rounded_rectangle,
+    tilt,
+    translate,
+    tube,
+)
 from qecnet.datasets._supports import drawers, feet, four_legs, star_base
 
 
@@ -21,7 +34,7 @@ def table(rng: np.random.Generator) -> Solid:
     else:
         a, b = rng.uniform(0.5, 1.0), rng.uniform(0.35, 0.5)
         corner = rng.uniform(0.005, 0.12)
-        parts = [loft(np.stack([rounded(a, b, corner, z) for z in (under, height)]))]
+        parts = [loft(np.stack([rounded_rectangle(a, b, corner, z) for z in (under, height)]))]
         kind, inside = rng.choice(["four", "trestle", "panels", "pedestal"], p=[0.55, 0.2, 0.15, 0.1]), 0.97
     if kind == "pedestal":
         foot, waist = 0.55 * b, rng.uniform(0.03, 0.09)
@@ -174,13 +187,13 @@ def monitor(rng: np.random.Generator) -> Solid:
         rings = [
             _upright(half * s, high / 2 * s, y) for s, y in ((0.5, behind + 0.03), (0.55, behind), (0.95, 0.08), (1, 0))
         ]
-        parts.append(moved(loft(np.stack(rings)), z=low + high / 2, y=thick))
+        parts.append(translate(loft(np.stack(rings)), z=low + high / 2, y=thick))
         parts.append(lathe([(0.16, 0), (0.16, 0.015), (0.08, 0.04), (0.06, low + 0.02)]))
-        return moved(join(parts), y=-behind / 3)
+        return translate(join(parts), y=-behind / 3)
     parts.append(
         cushion((-0.5 * half, 0.5 * half), (thick - 0.01, thick + 0.035), (low + 0.25 * high, low + 0.75 * high), 0.02)
     )
-    parts = [tilted(part, rng.uniform(0, 0.12), (0, thick, low + high / 2)) for part in parts]
+    parts = [tilt(part, rng.uniform(0, 0.12), (0, thick, low + high / 2)) for part in parts]
     foot = rng.choice(["round", "plate", "v", "pair"], p=[0.3, 0.35, 0.2, 0.15])
     neck, y = rng.uniform(0.02, 0.05), thick + 0.035
     if foot == "pair":
@@ -192,14 +205,16 @@ def monitor(rng: np.random.Generator) -> Solid:
     if foot == "round":
         reach = rng.uniform(0.1, 0.14)
         parts.append(
-            moved(
+            translate(
                 loft(np.stack([oval(1.3 * reach * s, reach * s, z) for s, z in ((1, 0), (1, 0.01), (0.9, 0.02))])),
                 y=y - 0.02,
             )
         )
     elif foot == "plate":
         wide, deep = rng.uniform(0.3, 0.55) * half, rng.uniform(0.08, 0.12)
-        parts.append(moved(loft(np.stack([rounded(wide, deep, 0.02, z) for z in (0, 0.015)])), y=y - 0.02))
+        parts.append(
+            translate(loft(np.stack([rounded_rectangle(wide, deep, 0.02, z) for z in (0, 0.015)])), y=y - 0.02)
+        )
     else:
         wide = rng.uniform(0.4, 0.7) * half
         parts += [tube(np.array([[0, y, 0.02], [s * wide, y - 0.18, 0.012]]), [0.02, 0.012]) for s in (-1, 1)]
@@ -214,7 +229,7 @@ def _screen(half: float, low: float, high: float, frame: float, thick: float, be
     rings += [_upright(a * share, b, set_back) for share in (1, 0.75, 0.5, 0.25, 0)]
     solid = np.stack(rings)
     solid[..., 1] -= bend * (solid[..., 0] / half) ** 2
-    return moved(loft(solid), z=low + high / 2)
+    return translate(loft(solid), z=low + high / 2)
 
 
 def _upright(a: float, b: float, y: float) -> np.ndarray:

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from qecnet.datasets import make_shape, shapes
-from qecnet.datasets.shapes import CLASSES
+from qecnet.datasets import FURNITURE_CLASSES, make_furniture, make_shape
 
 SEEDS = range(12)
 
@@ -36,7 +35,7 @@ def volumes(mesh):
     return [each[part[faces[:, 0]] == p].sum() for p in np.unique(part[faces[:, 0]])]
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", FURNITURE_CLASSES)
 def test_every_part_is_closed_and_looks_outwards(kind):
     for seed in SEEDS:
         mesh = make_shape(kind, seed)
@@ -44,7 +43,7 @@ def test_every_part_is_closed_and_looks_outwards(kind):
         assert min(volumes(mesh)) > 0, seed
 
 
-@pytest.mark.parametrize("kind", CLASSES)
+@pytest.mark.parametrize("kind", FURNITURE_CLASSES)
 def test_a_shape_stands_on_the_floor_in_the_middle_and_is_left_right_centred(kind):
     for seed in SEEDS:
         vertices = make_shape(kind, seed).vertices
@@ -69,7 +68,7 @@ def test_backs_headboards_and_tanks_are_behind(kind, height):
 
 
 def test_a_seed_makes_one_shape_and_another_seed_another():
-    for kind in CLASSES:
+    for kind in FURNITURE_CLASSES:
         shape, again = make_shape(kind, 3), make_shape(kind, 3)
         assert torch.equal(shape.vertices, again.vertices)
         assert torch.equal(shape.faces, again.faces)
@@ -80,25 +79,25 @@ def test_a_seed_makes_one_shape_and_another_seed_another():
 
 
 def test_as_a_dataset():
-    dataset = shapes(10, seed=1)
+    dataset = make_furniture(10, seed=1)
     assert dataset.name == "shapes"
-    assert dataset.counts("train") == dict.fromkeys(CLASSES, 8)
-    assert dataset.counts("test") == dict.fromkeys(CLASSES, 2)
+    assert dataset.counts("train") == dict.fromkeys(FURNITURE_CLASSES, 8)
+    assert dataset.counts("test") == dict.fromkeys(FURNITURE_CLASSES, 2)
     item = dataset.items("train")[8]
     assert (dataset.classes[item.label], item.name) == ("bed", "bed_0000")
-    assert len(item.cloud(100)) == 100
-    assert shapes(10, seed=1) == dataset
-    assert shapes(10, seed=1).fingerprint("train") == dataset.fingerprint("train")
-    assert shapes(10, seed=2).fingerprint("train") != dataset.fingerprint("train")
+    assert len(item.load_cloud(100)) == 100
+    assert make_furniture(10, seed=1) == dataset
+    assert make_furniture(10, seed=1).fingerprint("train") == dataset.fingerprint("train")
+    assert make_furniture(10, seed=2).fingerprint("train") != dataset.fingerprint("train")
 
 
 def test_more_of_them_begin_with_the_same_ones():
-    few, many = shapes(5), shapes(20)
+    few, many = make_furniture(5), make_furniture(20)
     assert set(few.items("train")) <= set(many.items("train"))
 
 
 def test_no_such_class_and_too_few_are_sentences():
-    with pytest.raises(ValueError, match="lamp is no class of shapes; make one of bathtub"):
+    with pytest.raises(ValueError, match="lamp is not a class of procedural furniture; use one of bathtub"):
         make_shape("lamp", 0)
     with pytest.raises(ValueError, match="need at least 2"):
-        shapes(1)
+        make_furniture(1)
