@@ -11,7 +11,6 @@ with a candidate within 5° and 10° of up, the median angle of the nearest one,
 
 import argparse
 import csv
-import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,7 +24,6 @@ from torch import Tensor
 from measure import RESULTS
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import derive_seed, open_dataset
-from qecnet.formats import read
 from qecnet.geometry import (
     Mesh,
     PointCloud,
@@ -47,18 +45,14 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=300, help="shapes of each, chosen at random")
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    if given.modelnet40:
-        items = open_dataset("modelnet40", given.modelnet40).items("test")
-        rows += measure("ModelNet40, test", [(item.name, item.load) for item in choose(items, given.shapes)])
-    if given.scanned_objects:
-        files = choose(scanned_test_files(given.scanned_objects), given.shapes)
-        rows += measure("Google Scanned Objects, test half", [(f.parent.name, lambda f=f: read(f)) for f in files])
+    for name, title in (
+        ("modelnet40", "ModelNet40, test"),
+        ("scanned_objects", "Google Scanned Objects, test half"),
+    ):
+        if getattr(given, name):
+            items = open_dataset(name, getattr(given, name)).items("test")
+            rows += measure(title, [(item.name, item.load) for item in choose(items, given.shapes)])
     write("candidates.csv", rows)
-
-
-def scanned_test_files(folder: Path) -> list[Path]:
-    files = sorted(folder.glob("*/model.obj"))
-    return [f for f in files if hashlib.sha256(f.parent.name.encode()).hexdigest()[0] in "89abcdef"]
 
 
 def choose(items: Sequence[Any], count: int) -> list[Any]:
