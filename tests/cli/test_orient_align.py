@@ -1,5 +1,7 @@
 """`qec orient` and `qec align` as a user runs them."""
 
+import json
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -56,7 +58,7 @@ def test_the_real_command_turns_a_file_by_its_pose(folder):
         [QEC, "orient", folder / "turned.ply", "-o", folder / "out.ply"], capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "chair, turned by" in done.stdout
+    assert re.search(r"chair, confidence [01]\.\d\d, rotated by", done.stdout)
     before, after = read(folder / "turned.ply"), read(folder / "out.ply")
     assert torch.equal(before.faces, after.faces), "the same mesh, and no sample of it"
     rotation, off = motion_between(before.vertices, after.vertices)
@@ -99,12 +101,96 @@ def test_nothing_is_overwritten_unasked(run, folder):
     assert (folder / "chair.ply").read_bytes() != before
 
 
-def test_a_file_is_written_in_its_own_format(run, folder):
+@pytest.mark.parametrize("suffix", [".off", ".obj", ".stl", ".glb"])
+def test_the_name_of_the_output_chooses_its_format(run, folder, suffix):
+    assert run("orient", folder / "turned.ply", "-o", folder / "same.ply").exit_code == 0
+    assert run("orient", folder / "turned.ply", "-o", folder / f"out{suffix}", "--up", "z").exit_code == 0
+    same, other = read(folder / "same.ply"), read(folder / f"out{suffix}")
+    assert torch.allclose(same.vertices[same.faces], other.vertices[other.faces], atol=1e-5)
+
+
+def test_a_format_that_cannot_be_written_is_refused(run, folder):
     for arguments in (("orient", folder / "turned.ply"), ("align", folder / "turned.ply", folder / "chair.ply")):
-        refused = run(*arguments, "-o", folder / "out.obj")
-        assert refused.exit_code == 1
-        assert "name it *.ply" in refused.stderr
-        assert not (folder / "out.obj").exists()
+        for name, why in (("out.docx", "cannot write this type"), ("out.xyz", "a mesh cannot be written as .xyz")):
+            refused = run(*arguments, "-o", folder / name)
+            assert refused.exit_code == 1
+            assert why in refused.stderr
+            assert not (folder / name).exists()
+
+
+def test_up_is_the_axis_that_is_asked_for(run, folder):
+    for name, options in (("z.ply", ()), ("y.ply", ("--up", "y")), ("default.glb", ())):
+        assert run("orient", folder / "turned.ply", "-o", folder / name, *options).exit_code == 0
+    z, y, glb = (read(folder / name).vertices for name in ("z.ply", "y.ply", "default.glb"))
+    upright, rotated = z - z.mean(0), y - y.mean(0)
+    assert torch.allclose(upright[:, [0, 2]], rotated[:, [0, 1]], atol=1e-5)
+    assert torch.allclose(upright[:, 1], -rotated[:, 2], atol=1e-5)
+    assert torch.allclose(y, glb, atol=1e-5)
+
+
+def test_a_name_that_ends_with_a_slash_is_a_new_folder(run, folder):
+    assert run("orient", folder / "turned.ply", "-o", f"{folder}/new/deep/").exit_code == 0
+    assert (folder / "new" / "deep" / "turned.ply").exists()
+
+
+def test_output_inside_the_input_is_not_oriented_again(run, folder):
+    (folder / "in").mkdir()
+    (folder / "turned.ply").rename(folder / "in" / "turned.ply")
+    for _ in range(2):
+        result = run("orient", folder / "in", "-o", folder / "in" / "out", "--skip-existing")
+        assert result.exit_code == 0, result.output
+    assert sorted(path.name for path in (folder / "in" / "out").rglob("*")) == ["turned.ply"]
+
+
+def test_a_dry_run_says_what_a_run_writes_and_writes_nothing(run, folder):
+    arguments = ("orient", folder / "turned.ply", "-o", folder / "new" / "out.ply", "--json")
+    planned = run(*arguments, "--dry-run")
+    assert planned.exit_code == 0
+    assert not (folder / "new").exists()
+    done = run(*arguments)
+    before, after = (json.loads(result.stdout) for result in (planned, done))
+    assert (before.pop("written"), after.pop("written")) == (False, True)
+    assert before == after
+    assert (after["file"], after["label"]) == (str(folder / "turned.ply"), "chair")
+    assert len(after["rotation"]) == 4
+
+
+def test_doubtful_files_are_left_alone_unless_forced(run, folder):
+    arguments = ("orient", folder / "turned.ply", "-o", folder / "out.ply", "--min-confidence", "1")
+    refused = run(*arguments)
+    assert refused.exit_code == 1
+    assert "chair with confidence" in refused.stderr
+    assert not (folder / "out.ply").exists()
+    assert run(*arguments, "--force-doubtful").exit_code == 0
+    assert (folder / "out.ply").exists()
+
+
+def test_existing_files_are_skipped_on_request(run, folder):
+    (folder / "out").mkdir()
+    (folder / "out" / "turned.ply").write_bytes(b"before")
+    result = run("orient", folder / "turned.ply", folder / "scan.xyz", "-o", folder / "out", "--skip-existing")
+    assert result.exit_code == 0
+    assert (folder / "out" / "turned.ply").read_bytes() == b"before"
+    assert (folder / "out" / "scan.xyz").exists()
+
+
+def test_copied_materials_are_printed(run, folder, chair):
+    (folder / "in").mkdir()
+    write(folder / "in" / "chair.obj", chair)
+    text = (folder / "in" / "chair.obj").read_text()
+    (folder / "in" / "chair.obj").write_text("mtllib paint.mtl\n" + text)
+    (folder / "in" / "paint.mtl").write_text("newmtl red\n")
+    result = run("orient", folder / "in" / "chair.obj", "-o", f"{folder}/out/")
+    assert result.exit_code == 0
+    assert f"copied {folder}/out/paint.mtl" in result.stdout
+
+
+@pytest.mark.parametrize("name", ["turned.ply", "scan.xyz"])
+def test_standard_input_is_a_file_without_a_name(folder, name):
+    out = (folder / "out").with_suffix(Path(name).suffix)
+    for command, source in (([QEC, "orient", "-", "-o", out], folder / name), ([QEC, "info", "-"], out)):
+        done = subprocess.run(command, input=source.read_bytes(), capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
 
 
 def test_two_files_of_one_name_do_not_become_one(run, folder, tmp_path):
@@ -138,6 +224,24 @@ def test_a_matrix_for_scripts(folder):
     assert np.allclose(matrix[:3, :3] @ matrix[:3, :3].T, np.eye(3), atol=1e-6)
     expected = qecnet.load(DEFAULT_MODEL).align(folder / "chair.ply", folder / "scan.xyz")
     assert np.allclose(matrix[:3, :3], to_matrix(expected.rotation).numpy(), atol=1e-4)
+
+
+def test_a_difference_of_units_is_noticed_and_corrected(run, folder, chair):
+    write(folder / "millimetres.ply", replace(chair, vertices=chair.vertices * 1000))
+    arguments = ("align", folder / "millimetres.ply", folder / "turned.ply", "--json")
+    plain = run(*arguments)
+    assert plain.exit_code == 0, plain.output
+    assert "1,000 times larger than the target (metres against millimetres?)" in plain.stderr
+    scaled = run(*arguments, "--scale", "-o", folder / "out.ply")
+    assert scaled.exit_code == 0, scaled.output
+    assert scaled.stderr == ""
+    row = json.loads(scaled.stdout)
+    assert row["scale"] == 0.001
+    assert row["residual"] < 0.2
+    matrix = np.array(row["matrix"])
+    assert np.allclose(matrix[:3, :3] @ matrix[:3, :3].T, 1e-6 * np.eye(3))
+    there = read(folder / "millimetres.ply").vertices.numpy() @ matrix[:3, :3].T + matrix[:3, 3]
+    assert np.allclose(read(folder / "out.ply").vertices.numpy(), there, atol=1e-6)
 
 
 def test_what_cannot_be_aligned_is_one_sentence(run, folder):

@@ -1,7 +1,9 @@
-"""`qec align`: what brings one shape onto another, and the first one where it comes to lie."""
+"""`qec align`: the motion that brings one shape onto another, and the first shape after that motion."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,43 +11,120 @@ import numpy as np
 import typer
 
 from qecnet.algebra import to_matrix
-from qecnet.cli._options import DEFAULT_MODEL, ModelName, Seed
-from qecnet.cli._output import angle_about_axis, check_writable, one_sentence
-from qecnet.formats import Motion, move_file
+from qecnet.cli._options import DEFAULT_MODEL, Force, ModelName, Seed
+from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
+from qecnet.formats import SUFFIXES, Motion, move_file, read, read_cloud
+from qecnet.geometry import Mesh, PointCloud
 from qecnet.models import Alignment, load
+
+_UNITS = {
+    1000.0: "metres against millimetres",
+    100.0: "metres against centimetres",
+    10.0: "centimetres against millimetres",
+    25.4: "inches against millimetres",
+    304.8: "feet against millimetres",
+}
+_NEAR = 0.05  # a factor this near to one of units is taken for it
+_UNLIKE = 4.0  # shapes of one class that differ more than this in size have other units
 
 
 def align(
-    source: Annotated[Path, typer.Argument(help="The shape that moves.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Shape that moves.")],
     target: Annotated[
-        Path, typer.Argument(help="The shape that it is brought onto; another one of its class will do.")
+        Path, typer.Argument(metavar="TARGET", help="Shape that it is brought onto: the same or one of its class.")
     ],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write the source as it comes to lie, in its own format.")
+        Path | None,
+        typer.Option("-o", "--output", metavar="PATH", help="Write the moved source, in the format of the extension."),
     ] = None,
-    refine: Annotated[bool, typer.Option("--refine", help="Follow the nearest points from there (GICP).")] = False,
+    refine: Annotated[
+        bool, typer.Option("--refine", help="Refine the motion by nearest points (GICP); needs qecnet[refine].")
+    ] = False,
+    scale: Annotated[
+        bool, typer.Option("--scale", help="Estimate a scale too, for shapes in other units or of another size.")
+    ] = False,
     transform_only: Annotated[
         bool, typer.Option("--transform-only", help="Print the motion as a 4 × 4 matrix and nothing else.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     model: ModelName = DEFAULT_MODEL,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the output if it exists.")] = False,
+    force: Force = False,
     seed: Seed = 0,
 ) -> None:
-    """Find the motion from one shape to another. Example: qec align scan.ply model.obj -o moved.ply"""
+    """Find the motion from one shape to another.
+
+    Example: qec align scan.ply model.obj -o moved.ply
+    """
     with one_sentence():
         if output is not None:
-            check_writable(output, force, (source.suffix.lower(),))
-        found = load(model).align(source, target, refine=refine, seed=seed)
-        if output is not None:
-            rotation = to_matrix(found.rotation).numpy()
-            move_file(source, output, Motion(rotation, found.translation.numpy(), np.zeros(3)))
+            check_writable(output, force, (source.suffix.lower(), *SUFFIXES))
+        ratio = _size(target) / _size(source)
+        factor, units = _find_units(ratio)
+        if not scale and max(ratio, 1 / ratio) > _UNLIKE:
+            times = f"{max(ratio, 1 / ratio):,.0f} times {'smaller' if ratio > 1 else 'larger'}"
+            why = f" ({units}?)" if units else ""
+            note = f"note: {source}: is {times} than the target{why}; --scale allows for it"
+            typer.echo(printable(note), err=True)
+        factor = factor if scale else 1.0
+        found = load(model).align(_scaled(source, factor), target, refine=refine, seed=seed)
+        motion = Motion(to_matrix(found.rotation).numpy(), found.translation.numpy(), np.zeros(3), factor)
+        copied = [] if output is None else move_file(source, output, motion)
         if transform_only:
-            typer.echo("\n".join(_numbers(row) for row in found.matrix.tolist()))
+            typer.echo("\n".join(_numbers(row) for row in motion.matrix.tolist()))
+        elif as_json:
+            _print_json(found, motion, output, copied)
         else:
-            _print(found)
+            _print(found, factor if scale else None)
+            if copied:
+                typer.echo(printable(f"copied      {', '.join(map(str, copied))}"))
 
 
-def _print(found: Alignment) -> None:
+def _size(path: Path) -> float:
+    """The root mean square of the distances of a shape's points from their mean."""
+    points = read_cloud(path).points.double()
+    size = float((points - points.mean(0)).square().sum(-1).mean().sqrt())
+    if not 0 < size < float("inf"):
+        raise ValueError(f"{path}: has no size (all of its points are the same, or too far apart); give a shape")
+    return size
+
+
+def _find_units(ratio: float) -> tuple[float, str]:
+    """The factor between two units that a ratio of sizes is near to, and their names; or the ratio itself."""
+    for factor, names in _UNITS.items():
+        for exact in (factor, 1 / factor):
+            if abs(ratio / exact - 1) < _NEAR:
+                return exact, names
+    return ratio, ""
+
+
+def _scaled(path: Path, factor: float) -> Path | Mesh | PointCloud:
+    if factor == 1:
+        return path
+    shape = read(path)
+    if isinstance(shape, Mesh):
+        return replace(shape, vertices=shape.vertices * factor, name=str(path))
+    return replace(shape, points=shape.points * factor, name=str(path))
+
+
+def _print_json(found: Alignment, motion: Motion, output: Path | None, copied: list[Path]) -> None:
+    shapes = {
+        name: {"label": answer.label, "confidence": round(answer.confidence, 4)}
+        for name, answer in (("source", found.source), ("target", found.target))
+    }
+    row = {
+        **shapes,
+        "rotation": found.rotation.tolist(),
+        "translation": found.translation.tolist(),
+        "scale": motion.scale,
+        "matrix": motion.matrix.tolist(),
+        "residual": found.residual,
+        "output": None if output is None else str(output),
+        "copied": [str(path) for path in copied],
+    }
+    typer.echo(json.dumps(row, allow_nan=False))
+
+
+def _print(found: Alignment, scale: float | None) -> None:
     typer.echo(f"source      {found.source.label}, confidence {found.source.confidence:.2f}")
     typer.echo(f"target      {found.target.label}, confidence {found.target.confidence:.2f}")
     typer.echo(f"quaternion  {_numbers(found.rotation.tolist())}  (w x y z)")
@@ -53,6 +132,8 @@ def _print(found: Alignment) -> None:
     for heading, row in zip(("matrix", "", ""), to_matrix(found.rotation).tolist(), strict=True):
         typer.echo(f"{heading:<11} {_numbers(row)}")
     typer.echo(f"translation {_numbers(found.translation.tolist())}")
+    if scale is not None:
+        typer.echo(f"scale       {scale:.9g}")
     typer.echo(f"residual    {found.residual:.6g}")
 
 

@@ -1,86 +1,194 @@
-"""`qec orient`: files as they are, turned upright."""
+"""`qec orient`: writes files with their shapes rotated upright."""
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 import typer
 
-from qecnet.algebra import conjugate, to_matrix
+from qecnet.algebra import conjugate, from_matrix, multiply, to_matrix
 from qecnet.cli._files import count_processes, find_shapes, with_progress
-from qecnet.cli._options import DEFAULT_MODEL, Files, ModelName, Seed, Workers
-from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
-from qecnet.formats import Motion, move_file
+from qecnet.cli._options import DEFAULT_MODEL, Files, Force, ModelName, Seed, Workers
+from qecnet.cli._output import angle_about_axis, one_sentence, printable
+from qecnet.formats import SUFFIXES, Motion, move_file
 from qecnet.models import Answer, Failure, load
+
+_STANDARD_INPUT = "-"
+_Y_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
+_Y_UP_SUFFIXES = (".glb", ".gltf")  # their standard says so
+
+
+class _Job(NamedTuple):
+    """How to write an answer."""
+
+    target: Path
+    up: Literal["y", "z"]
+    min_confidence: float
+    dry_run: bool
 
 
 def orient(
     files: Files,
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; for several, a folder.")],
+    output: Annotated[
+        str,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="File to write, in the format of its extension; or a folder, created if its name ends with /.",
+        ),
+    ],
     model: ModelName = DEFAULT_MODEL,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    up: Annotated[
+        Literal["y", "z"] | None,
+        typer.Option(help="Axis that points up. Default: y for glTF and GLB, otherwise z.", show_default=False),
+    ] = None,
+    min_confidence: Annotated[
+        float, typer.Option(min=0, max=1, metavar="NUMBER", help="Do not write files below this confidence, 0 to 1.")
+    ] = 0.5,
+    force_doubtful: Annotated[
+        bool, typer.Option("--force-doubtful", help="Write files below --min-confidence too.")
+    ] = False,
+    force: Force = False,
+    skip_existing: Annotated[
+        bool, typer.Option("--skip-existing", help="Leave out files that have been written before.")
+    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     seed: Seed = 0,
     workers: Workers = None,
 ) -> None:
-    """Turn shapes into their class's canonical, upright pose. Example: qec orient scan.ply -o upright.ply
+    """Rotate shapes into the canonical, upright pose of their class.
 
-    Each is turned about its own centre and written in its own format, with all that it has beside points and normals.
-    Exit code 1 tells that a file could not be turned; the others are done all the same.
+    Example: qec orient scan.ply -o upright.ply
+
+    Each shape is rotated about its own centre. A file that keeps its format keeps everything else that it holds. Files
+    that cannot be oriented, doubtful ones included, are reported on standard error, and the exit code is 1.
     """
     with one_sentence():
-        targets, failures = _targets(files, output, force)
-        answers = load(model).predict_many(targets, seed=seed, workers=workers or count_processes(len(targets)))
-        for answer in with_progress(answers, "turning", len(targets)):
-            failures += [answer] if isinstance(answer, Failure) else _turn(answer, targets[Path(answer.name)])
+        targets, failures = _plan(files, output, force, skip_existing)
+        processes = 1 if Path(_STANDARD_INPUT) in targets else workers or count_processes(len(targets))
+        threshold = 0.0 if force_doubtful else min_confidence
+        answers = load(model).predict_many(targets, seed=seed, workers=processes)
         for failure in failures:
-            typer.echo(f"qec: {printable(failure.error)}", err=True)
+            _print_failure(failure, as_json)
+        for answer in with_progress(answers, "orienting", len(targets)):
+            if isinstance(answer, Answer):
+                target = targets[Path(answer.name)]
+                axis = up or ("y" if target.suffix.lower() in _Y_UP_SUFFIXES else "z")
+                result = _write(answer, _Job(target, axis, threshold, dry_run))
+            else:
+                result = answer
+            if isinstance(result, Failure):
+                failures.append(result)
+                _print_failure(result, as_json)
+            else:
+                _print_row(result, as_json)
         if failures:
             raise typer.Exit(1)
 
 
-def _targets(arguments: list[str], output: Path, force: bool) -> tuple[dict[Path, Path], list[Failure]]:
-    """Where each file goes, and which cannot be written. What is found in a folder keeps its place below it."""
+def _plan(
+    arguments: list[str], output: str, force: bool, skip_existing: bool
+) -> tuple[dict[Path, Path], list[Failure]]:
+    """Where each file goes, and which cannot be written. A file found in a folder keeps its place below it."""
+    out = Path(output)
     places: dict[Path, Path] = {}
     failures: list[Failure] = []
     for argument in arguments:
         found, missing = find_shapes([argument])
         failures += missing
         folder = Path(argument)
-        places |= {path: path.relative_to(folder) if folder.is_dir() else Path(path.name) for path in found}
-    if len(arguments) == 1 and Path(arguments[0]) in places and not output.is_dir():
-        targets = dict.fromkeys(places, output)
+        if not folder.is_dir():
+            places |= {path: Path(path.name) for path in found}
+            continue
+        # The output may be a folder inside the input: what was written there before is not input.
+        inside = out.resolve().is_relative_to(folder.resolve()) and out.resolve() != folder.resolve()
+        own = [path for path in found if inside and path.resolve().is_relative_to(out.resolve())]
+        places |= {path: path.relative_to(folder) for path in found if path not in own}
+    is_folder = output.endswith(("/", os.sep)) or out.is_dir()
+    if len(arguments) == 1 and Path(arguments[0]) in places and not is_folder:
+        targets = dict.fromkeys(places, out)
+    elif out.is_file():
+        raise ValueError(f"{out}: is a file; name a folder for several shapes")
     else:
-        if output.is_file():
-            raise ValueError(f"{output}: is a file; name a folder for what may be several shapes")
-        targets = {path: output / place for path, place in places.items()}
-        for folder in {target.parent for target in targets.values()}:
-            folder.mkdir(parents=True, exist_ok=True)
-    failures += _refused(targets, force)
+        targets = {path: out / place for path, place in places.items()}
+    if skip_existing:
+        kept = {path: target for path, target in targets.items() if not target.exists()}
+        if len(kept) < len(targets):
+            typer.echo(f"note: {len(targets) - len(kept):,} of {len(targets):,} files exist already", err=True)
+        targets = kept
+    failures += _check_targets(targets, force)
     bad = {failure.name for failure in failures}
     return {path: target for path, target in targets.items() if str(path) not in bad}, failures
 
 
-def _refused(targets: dict[Path, Path], force: bool) -> Iterator[Failure]:
+def _check_targets(targets: dict[Path, Path], force: bool) -> Iterator[Failure]:
+    """Finds, before any work is done, outputs that cannot be written."""
     taken: set[Path] = set()
     for path, target in targets.items():
+        error = None
+        if str(path) == _STANDARD_INPUT and target.name == _STANDARD_INPUT:
+            error = f"{path}: has no name; name the output file"
+        elif target.suffix.lower() not in (path.suffix.lower(), *SUFFIXES):
+            error = f"{target}: cannot write this type of file; name it *{path.suffix.lower()}"
+        elif target.is_dir():
+            error = f"{target}: is a folder; give the name of a file"
+        elif target.exists() and not force:
+            error = f"{target}: exists already; name another file, or overwrite it with --force"
+        elif target in taken:
+            error = f"{path}: would be written to {target}, as another file is; orient it separately"
+        taken.add(target)
+        if error is not None:
+            yield Failure(str(path), error)
+
+
+def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
+    """Writes the file, and describes it; or says why not."""
+    if answer.confidence < job.min_confidence:
+        return Failure(
+            answer.name,
+            f"{answer.name}: {answer.label} with confidence {answer.confidence:.2f}, below {job.min_confidence:g}, is "
+            "not written; lower --min-confidence or give --force-doubtful",
+        )
+    rotation = conjugate(answer.pose)
+    if job.up == "y":
+        rotation = multiply(from_matrix(rotation.new_tensor(_Y_UP)), rotation)
+    motion = Motion(to_matrix(rotation).numpy(), np.zeros(3), answer.centre.numpy())
+    copied: list[Path] = []
+    if not job.dry_run:
         try:
-            check_writable(target, force, (path.suffix.lower(),))
-            if target in taken:
-                raise ValueError(f"{path}: would be written to {target}, as another file is; turn it on its own")
-            taken.add(target)
-        except ValueError as error:
-            yield Failure(str(path), str(error))
+            job.target.parent.mkdir(parents=True, exist_ok=True)
+            copied = move_file(answer.name, job.target, motion)
+        except (ValueError, OSError) as error:
+            return Failure(answer.name, str(error))
+    return {
+        "file": answer.name,
+        "output": str(job.target),
+        "label": answer.label,
+        "confidence": round(answer.confidence, 4),
+        "rotation": [round(value, 6) for value in rotation.tolist()],
+        "written": not job.dry_run,
+        "copied": [str(path) for path in copied],
+    }
 
 
-def _turn(answer: Answer, target: Path) -> list[Failure]:
-    """Writes the file, or says why not."""
-    upright = conjugate(answer.pose)
-    try:
-        move_file(answer.name, target, Motion(to_matrix(upright).numpy(), np.zeros(3), answer.centre.numpy()))
-    except (ValueError, OSError) as error:
-        return [Failure(answer.name, str(error))]
-    typer.echo(f"{printable(str(target))}: {answer.label}, turned by {angle_about_axis(upright.tolist())}")
-    return []
+def _print_failure(failure: Failure, as_json: bool) -> None:
+    typer.echo(f"qec: {printable(failure.error)}", err=True)
+    if as_json:
+        typer.echo(json.dumps({"file": failure.name, "error": failure.error}))
+
+
+def _print_row(row: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(row, allow_nan=False))
+        return
+    would = "" if row["written"] else "would be written: "
+    copied = "; copied " + ", ".join(row["copied"]) if row["copied"] else ""
+    line = f"{row['label']}, confidence {row['confidence']:.2f}, rotated by {angle_about_axis(row['rotation'])}{copied}"
+    typer.echo(printable(f"{row['output']}: {would}{line}"))

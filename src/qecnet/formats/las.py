@@ -58,7 +58,8 @@ def _set_points(file: Any, points: Array) -> None:
     low, high = points.min(0), points.max(0)
     offsets = np.round((low + high) / 2)
     scales = np.maximum(file.header.scales, 10.0 ** np.ceil(np.log10(np.maximum(high - low, 1e-300) / _STEPS)))
-    file.change_scaling(scales=scales, offsets=offsets)
+    for part in (file.header, file.points):  # `change_scaling` would convert the old coordinates, which may not fit
+        part.scales, part.offsets = scales, offsets
     file.x, file.y, file.z = points.T
 
 
