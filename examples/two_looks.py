@@ -1,8 +1,8 @@
-"""How capsules with features find a pose, drawn: the cloud as it came, two looks with their votes, and the answer.
+"""Draws how capsules with features predict a pose: the input, two passes with their votes, and the result.
 
     python examples/two_looks.py results/modelnet10/weights.safetensors two_looks.png [--shape chair] [--seed 0]
 
-The shape is one of our own, which no network was trained on; it is turned at random. Needs matplotlib.
+The shape is procedural, in a random pose; no network was trained on it. Needs matplotlib.
 """
 
 import argparse
@@ -37,9 +37,9 @@ def main() -> None:
     network, classes, _ = load_network(given.weights)
     generator = torch.Generator().manual_seed(given.seed)
     cloud = make_shape(given.shape, seed=given.seed).sample(10_000, generator)
-    turn = random_quaternion((), generator, dtype=cloud.points.dtype)
-    turned = PointCloud(rotate(turn, cloud.points), name=cloud.name)
-    prepared = prepare(turned, PrepareConfig(method="centred"), generator)
+    rotation = random_quaternion((), generator, dtype=cloud.points.dtype)
+    rotated = PointCloud(rotate(rotation, cloud.points), name=cloud.name)
+    prepared = prepare(rotated, PrepareConfig(method="centred"), generator)
     capsules = Capsules.primary(prepared.points[None], prepared.poses[None], prepared.valid[None])
     with torch.inference_mode():
         said = network(capsules, [])
@@ -47,19 +47,19 @@ def main() -> None:
 
     figure = Figure(figsize=(14, 3.9), facecolor="white")
     panels = [figure.add_subplot(1, 4, number + 1, projection="3d") for number in range(4)]
-    every = (turned.points - prepared.centre) / prepared.scale
+    every = (rotated.points - prepared.centre) / prepared.scale
     draw_cloud(panels[0], every[:3000])
     for frame, place in list(zip(prepared.poses, prepared.points, strict=True))[:64]:
         draw_axes(panels[0], frame, place, 0.12, 0.7)
-    panels[0].set_title("as it came: local frames")
+    panels[0].set_title("input: local reference frames")
     frames = principal_frames(prepared.points)
     draw_votes(panels[1], said.ballots[0], label, frames)
-    panels[1].set_title("first look: from four principal frames")
+    panels[1].set_title("first pass: from four principal frames")
     draw_votes(panels[2], said.ballots[-1], label, said.ballots[0].best_pose())
-    panels[2].set_title("second look: from the first pose")
+    panels[2].set_title("second pass: from the first pose")
     draw_cloud(panels[3], rotate(conjugate(said.pose), every[:3000].float()))
     draw_axes(panels[3], torch.eye(4)[0], torch.zeros(3), 1.0, 1.5)
-    panels[3].set_title(f"in the pose found: {classes[label]}, {float(said.confidence):.0%}")
+    panels[3].set_title(f"rotated by the predicted pose: {classes[label]}, {float(said.confidence):.0%}")
     figure.subplots_adjust(left=0, right=1, bottom=0, top=0.9, wspace=0)
     figure.savefig(given.picture, dpi=110)
 
@@ -77,7 +77,7 @@ def draw_axes(panel: Axes, pose: Tensor, place: Tensor, length: float, width: fl
 
 
 def draw_votes(panel: Axes, ballot: Ballot, label: int, frames: Tensor) -> None:
-    """Where each vote for a class has the shape's three axes, on the sphere; larger the more it counts."""
+    """Draws the three axes of each vote for a class on the sphere; the size is its weight."""
     u, v = np.mgrid[0 : 2 * np.pi : 25j, 0 : np.pi : 13j]
     panel.plot_wireframe(
         np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v), color="#dddddd", linewidth=0.4, zorder=0

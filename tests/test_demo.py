@@ -35,13 +35,13 @@ def said(folder):
     return done.stdout
 
 
-def test_every_shape_and_the_users_file_are_in_the_table(said):
+def test_the_table_lists_every_shape_and_the_users_file(said):
     rows = [[cell.strip() for cell in line.split("│")[1:-1]] for line in said.splitlines() if "│" in line]
     shapes = {row[0]: row for row in rows if len(row) == 6}
     assert [*shapes] == ["mine.xyz", *(kind.replace("_", " ") for kind in FURNITURE_CLASSES)]
-    for name, (_, label, _, error, lean, mark) in shapes.items():
-        angles = [float(angle.rstrip("°")) for angle in (error, lean) if angle != "–"]
-        assert ("name" in mark) == (name != "mine.xyz" and label != name)
+    for name, (_, label, _, error, tilt, mark) in shapes.items():
+        angles = [float(angle.rstrip("°")) for angle in (error, tilt) if angle != "–"]
+        assert ("class" in mark) == (name != "mine.xyz" and label != name)
         assert ("pose" in mark) == any(angle > 15 for angle in angles)
     pairs = [row for row in rows if len(row) == 3]
     assert len([row for row in pairs if row[0].startswith("two different")]) == 5
@@ -50,11 +50,11 @@ def test_every_shape_and_the_users_file_are_in_the_table(said):
         assert ("wrong" in mark) == (error != "–" and float(error.rstrip("°")) > 15)
 
 
-def test_the_picture_is_one(said, folder):
+def test_the_picture_is_a_png(said, folder):
     assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_page_needs_nothing_else_and_marks_what_the_table_marks(said, folder):
+def test_the_page_is_self_contained_and_marks_the_same_errors_as_the_table(said, folder):
     page = (folder / "out" / "index.html").read_text()
     assert not re.findall(r"""(?:src|href)\s*=\s*["']?(?!#)[^"'#]|@import|url\(|https?:|fetch\(""", page)
     wrong = sum(line.count("✗") for line in said.splitlines())

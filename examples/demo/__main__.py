@@ -1,8 +1,8 @@
-"""Shapes turned at random, named, brought upright and aligned: a table, a picture and a page that show it.
+"""Classify shapes in random poses, rotate them upright and align them: a table, a picture and a page.
 
     python examples/demo [FILE] [--out build/demo] [--seed 0]
 
-The shapes are our own, which no network was trained on, and FILE, if one is given. What is wrong is marked as wrong.
+The shapes are procedural, and no network was trained on them; FILE adds a shape of yours. Wrong predictions are marked.
 Needs matplotlib.
 """
 
@@ -44,39 +44,39 @@ def main() -> None:
         write_whole(site, page(seen, pairs, told).encode())
     except (ValueError, OSError) as error:
         sys.exit(f"demo: {error}")
-    console.print(f"\nA picture: {drawing}\nA page to turn the shapes in: {site}", highlight=False)
+    console.print(f"\nPicture: {drawing}\nPage with shapes to rotate: {site}", highlight=False)
 
 
 def summary(seen: Sequence[Seen], pairs: Sequence[Pair]) -> str:
-    """What came of it, in figures."""
+    """The results in one sentence."""
     known = [one for one in seen if one.scan.kind is not None]
     measured = [pair for pair in pairs if pair.error is not None]
-    right = sum(not one.name_is_wrong for one in known)
+    right = sum(not one.label_is_wrong for one in known)
     found = sum(not one.pose_is_wrong for one in seen)
     aligned = sum(not pair.is_wrong for pair in measured)
     return (
-        f"{len(seen)} shapes in random poses: {right} of {len(known)} named right, {found} of {len(seen)} poses and "
-        f"{aligned} of {len(measured)} alignments within {LIMIT:.0f}°."
+        f"{len(seen)} shapes in random poses: {right} of {len(known)} classified correctly, "
+        f"{found} of {len(seen)} poses and {aligned} of {len(measured)} alignments within {LIMIT:.0f}°."
     )
 
 
 def shapes_table(seen: Sequence[Seen]) -> Table:
-    table = Table(title="Shapes, turned at random")
-    for heading in ("shape", "named", "sure", "pose off by", "leans by", ""):
-        table.add_column(heading, justify="left" if heading in ("shape", "named", "") else "right")
+    table = Table(title="Shapes in random poses")
+    for heading in ("shape", "class", "confidence", "pose error", "tilt", ""):
+        table.add_column(heading, justify="left" if heading in ("shape", "class", "") else "right")
     for one in seen:
-        wrong = [what for what, bad in (("name", one.name_is_wrong), ("pose", one.pose_is_wrong)) if bad]
-        lean = "–" if one.lean is None else f"{one.lean:.1f}°"
-        cells = words(one.answer.label), f"{one.answer.confidence:.0%}", f"{one.error:.1f}°", lean
+        wrong = [what for what, bad in (("class", one.label_is_wrong), ("pose", one.pose_is_wrong)) if bad]
+        tilt = "–" if one.tilt is None else f"{one.tilt:.1f}°"
+        cells = words(one.answer.label), f"{one.answer.confidence:.0%}", f"{one.error:.1f}°", tilt
         mark = f"[red]✗ wrong {' and '.join(wrong)}[/red]" if wrong else "[green]✓[/green]"
         table.add_row(escape(one.scan.name), *cells, mark)
     return table
 
 
 def pairs_table(pairs: Sequence[Pair]) -> Table:
-    table = Table(title="Pairs, each turned on its own")
-    for heading in ("pair", "aligned to within", ""):
-        table.add_column(heading, justify="right" if heading == "aligned to within" else "left")
+    table = Table(title="Pairs, each shape in a pose of its own")
+    for heading in ("pair", "rotation error", ""):
+        table.add_column(heading, justify="right" if heading == "rotation error" else "left")
     for pair in pairs:
         error = "–" if pair.error is None else f"{pair.error:.1f}°"
         mark = "" if pair.error is None else "[red]✗ wrong[/red]" if pair.is_wrong else "[green]✓[/green]"

@@ -1,4 +1,4 @@
-"""The demo as a page that needs no other file: every shape can be turned with the mouse."""
+"""The demo as one self-contained page, where every shape can be rotated with the mouse."""
 
 from __future__ import annotations
 
@@ -29,52 +29,51 @@ _STEPS, _NORMAL_STEPS = 32_000, 127
 
 
 def page(seen: Sequence[Seen], pairs: Sequence[Pair], told: str) -> str:
-    """HTML; `told` says in a sentence what came of it."""
+    """Renders the page; `told` is the sentence below its title."""
     clouds = _Clouds()
     different, twice = ([pair for pair in pairs if pair.differ is differ] for differ in (True, False))
     sections = [
         _section(
-            "shapes", "What is it, and which way is it turned?",
-            "Left: points from the surface, in a pose that the network is not told. Right: the same points, turned "
-            "back by the pose that it found; the name is its answer, too.",
+            "shapes", "What is it, and how is it oriented?",
+            "Left: points sampled from a shape in a random pose. Right: the same points, rotated upright by the "
+            "predicted pose, with the predicted class.",
             [_shape_card(one, clouds) for one in seen],
         ),
         _section(
-            "different", "Two different shapes of one kind, brought onto each other",
-            "Left: two shapes, each in a pose of its own. Right: the orange one turned by the rotation between "
-            "their two poses; both are then shown with the blue one upright.",
+            "different", "Two different shapes of a class, aligned",
+            "Left: two shapes, each in a random pose. Right: the orange one rotated by the predicted rotation "
+            "between them; the blue one is shown upright.",
             [_pair_card(pair, clouds) for pair in different],
         ),
         _section(
             "twice", "One shape, scanned twice",
-            "The same with two scans of one shape: new points of a mesh, or another eight tenths of a cloud's.",
+            "Two scans of the same shape: resampled points of a mesh, or another random 80% of a cloud.",
             [_pair_card(pair, clouds) for pair in twice],
         ),
     ]  # fmt: skip
     measured = Section("measured", "How the angles are measured")
     measured.say(
-        "<b>Pose off by</b>: another scan of the shape, unturned, gets a pose as well; turned as the shape was, it "
-        "should be the pose that was found. Of a desk, which looks much the same after half a turn, half a turn does "
-        "not count; nor do the declared symmetries of other classes. <b>Leans by</b>: the angle between the shape's "
-        "own upward direction and the vertical, once it is turned back. <b>Off by</b>, of two shapes: the angle to the "
-        f"true rotation; our own shapes all face the same way before they are turned. More than {LIMIT:.0f}° is marked."
+        "<b>Pose error</b>: the angle between the predicted pose and the pose predicted for another, unrotated scan of "
+        "the shape, rotated in the same way, up to the symmetry of the class: half a turn of a desk, which looks much "
+        "the same, is no error. <b>Tilt</b>: the angle between the shape's up direction and the vertical after the "
+        "scan is rotated by the predicted pose. <b>Rotation error</b> of two shapes: the angle to the true rotation; "
+        f"all shapes of a class face the same way before they are rotated. Errors above {LIMIT:.0f}° are marked."
     )
     measured.say(
-        "The shapes are drawn by qecnet's own code from a seed; the network has never seen one of them. It was "
-        "trained on upright shapes only."
+        "The shapes are procedural, and the network has never seen them. It was trained on upright shapes only."
     )
     measured.html.append(clouds.script())
     head = (
-        f"{_STYLE}<h1>A shape in any pose goes in.<br>Its name and its orientation come out.</h1>"
+        f"{_STYLE}<h1>A shape in any pose goes in.<br>Its class and its orientation come out.</h1>"
         f'<p class="lead">{told}</p>'
-        "<noscript><p>Shapes are drawn by a script inside this page, and scripts are switched off here.</p></noscript>"
-        '<p class="note">Drag a shape to turn it.</p>'
+        "<noscript><p>The shapes are drawn by a script in this page; enable JavaScript to see them.</p></noscript>"
+        '<p class="note">Drag a shape to rotate it.</p>'
     )
-    return document("qecnet: what is this shape, and which way is it turned?", head, [*sections, measured], script=True)
+    return document("qecnet: what is this shape, and how is it oriented?", head, [*sections, measured], script=True)
 
 
 class _Clouds:
-    """The points of the scans that are drawn, each kept once."""
+    """The points of all scans on the page, each stored once."""
 
     def __init__(self) -> None:
         self.scans: list[Scan] = []
@@ -108,17 +107,17 @@ def _section(key: str, title: str, note: str, cards: Sequence[str]) -> Section:
 
 def _shape_card(one: Seen, clouds: _Clouds) -> str:
     scan, label = one.scan, words(one.answer.label)
-    colour = "wrong" if one.name_is_wrong or one.pose_is_wrong else "blue"
-    name = f"<b>{escape(label)}</b>, {one.answer.confidence:.0%} sure"
-    if one.name_is_wrong:
-        name += f' <span class="wrong">✗ it is a {escape(words(scan.kind or ""))}</span>'
+    colour = "wrong" if one.label_is_wrong or one.pose_is_wrong else "blue"
+    name = f"<b>{escape(label)}</b>, confidence {one.answer.confidence:.0%}"
+    if one.label_is_wrong:
+        name += f' <span class="wrong">✗ correct: {escape(words(scan.kind or ""))}</span>'
     elif scan.kind is None:
         name += f' <span class="faint">{escape(scan.name)}</span>'
-    pose = f"pose off by {one.error:.1f}°" + ("" if one.lean is None else f", leans by {one.lean:.1f}°")
+    pose = f"pose error {one.error:.1f}°" + ("" if one.tilt is None else f", tilt {one.tilt:.1f}°")
     return _card(
-        clouds.canvas(f"{scan.name}, as it came in", [(scan, STILL, "scan")]),
-        clouds.canvas(f"{scan.name}, brought upright", [(scan, conjugate(one.answer.pose), colour)]),
-        ("a scan, in any pose", "brought upright by the pose found"),
+        clouds.canvas(f"{scan.name}, input", [(scan, STILL, "scan")]),
+        clouds.canvas(f"{scan.name}, rotated upright", [(scan, conjugate(one.answer.pose), colour)]),
+        ("input, in a random pose", "rotated by the predicted pose"),
         f"{name}<br>{_marked(pose, one.pose_is_wrong)}",
         colour == "wrong",
     )
@@ -126,12 +125,12 @@ def _shape_card(one: Seen, clouds: _Clouds) -> str:
 
 def _pair_card(pair: Pair, clouds: _Clouds) -> str:
     before, after = pair_parts(pair, "orange", "blue")
-    off = "no one knows the answer" if pair.error is None else f"off by {pair.error:.1f}°"
+    error = "true rotation unknown" if pair.error is None else f"rotation error {pair.error:.1f}°"
     return _card(
-        clouds.canvas(f"{pair.what}, as they came in", before),
+        clouds.canvas(f"{pair.what}, input", before),
         clouds.canvas(f"{pair.what}, aligned", after),
-        ("two scans", "turned by the rotation found"),
-        f"<b>{escape(pair.what)}</b><br>{_marked(off, pair.is_wrong)}", pair.is_wrong,
+        ("two scans", "aligned by the predicted rotation"),
+        f"<b>{escape(pair.what)}</b><br>{_marked(error, pair.is_wrong)}", pair.is_wrong,
     )  # fmt: skip
 
 

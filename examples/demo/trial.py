@@ -1,4 +1,4 @@
-"""What the demo tries: shapes turned at random, what a model says of them, and how far that is from the truth."""
+"""What the demo measures: predictions for shapes in random poses, and their errors."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from qecnet.geometry import Mesh, PointCloud, fit_normals, random_points
 from qecnet.models import Answer, Model
 
 POINTS = 10_000
-"""Of a scan."""
+"""Number of points of a scan."""
 LIMIT = 15.0
-"""Degrees: a pose that is further off is marked as wrong."""
+"""Degrees: a pose with a larger error is marked as wrong."""
 _UP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """New points of a shape, turned.
+    """Points sampled from a shape and rotated.
 
     Attributes:
-        kind: what it is, where that is known.
-        cloud: what the model is given.
-        turn: (4,), WXYZ, turned the shape into this.
+        kind: its true class, or None if that is unknown.
+        cloud: the input of the model.
+        rotation: (4,), WXYZ, from the shape to the scan.
     """
 
     name: str
     kind: str | None
     cloud: PointCloud
-    turn: Tensor
+    rotation: Tensor
 
     def surface(self, count: int) -> tuple[Tensor, Tensor]:
-        """At most `count` of its points, in a ball of radius 1, with normals whose sides mean nothing. (M, 3) each"""
+        """At most `count` of its points, in a ball of radius 1, with unoriented normals. (M, 3) each"""
         whole = self.cloud.normalized()
         normals = fit_normals(whole.points, neighbours=9)[0] if whole.normals is None else whole.normals
         kept = random_points(whole.points, min(count, len(whole)), torch.Generator().manual_seed(0))
@@ -50,37 +50,37 @@ class Scan:
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A scan and what the model said of it.
+    """A scan and its prediction.
 
     Attributes:
-        error: degrees between the pose that was found and the pose found for another, unturned scan of the shape,
-            turned by the same rotation; up to the class's declared symmetry.
-        lean: degrees between the shape's own upward direction and z once it is brought upright; None where no one
-            knows where up is.
+        error: degrees between the predicted pose and the one predicted for another, unrotated scan of the shape,
+            rotated in the same way; up to the symmetry of the class.
+        tilt: degrees between the true up direction and z after the scan is rotated by the predicted pose; None if the
+            true up direction is unknown.
     """
 
     scan: Scan
     answer: Answer
     error: float
-    lean: float | None
+    tilt: float | None
 
     @property
-    def name_is_wrong(self) -> bool:
+    def label_is_wrong(self) -> bool:
         return self.scan.kind is not None and self.answer.label != self.scan.kind
 
     @property
     def pose_is_wrong(self) -> bool:
-        return self.error > LIMIT or (self.lean is not None and self.lean > LIMIT)
+        return self.error > LIMIT or (self.tilt is not None and self.tilt > LIMIT)
 
 
 @dataclass(frozen=True, eq=False)
 class Pair:
-    """Two scans and the rotation that was found between them.
+    """Two scans and the predicted rotation between them.
 
     Attributes:
-        differ: two shapes, and not one that was scanned twice.
-        rotation: (4,), WXYZ, brings the source onto the target.
-        error: degrees, up to the class's declared symmetry; None where no one knows the answer.
+        differ: whether these are two shapes, not two scans of one.
+        rotation: (4,), WXYZ, aligns the source with the target.
+        error: degrees, up to the symmetry of the class; None if the true rotation is unknown.
     """
 
     what: str
@@ -96,7 +96,7 @@ class Pair:
 
 
 def trial(model: Model, file: Path | None, seed: int) -> tuple[list[Seen], list[Pair]]:
-    """Of a user's file, if there is one, and of a shape of each kind that ships."""
+    """Predicts a procedural shape of each class, and the user's file if there is one."""
     generator = torch.Generator().manual_seed(seed)
     mine = None if file is None else read(file)
     shapes = {kind: make_shape(kind, seed) for kind in FURNITURE_CLASSES}
@@ -109,17 +109,17 @@ def trial(model: Model, file: Path | None, seed: int) -> tuple[list[Seen], list[
 
 
 def _look(model: Model, name: str, kind: str | None, shape: Mesh | PointCloud, generator: torch.Generator) -> Seen:
-    still, scan = _scan(name, kind, shape, generator, turned=False), _scan(name, kind, shape, generator)
+    still, scan = _scan(name, kind, shape, generator, rotated=False), _scan(name, kind, shape, generator)
     before, after = model.predict([still.cloud, scan.cloud])
-    expected = multiply(scan.turn, before.pose)
+    expected = multiply(scan.rotation, before.pose)
     error = _degrees(symmetric_distance(after.pose, IDENTITY, expected, symmetry_of(kind or after.label)))
-    up = rotate(conjugate(after.pose), rotate(scan.turn, _UP))
-    lean = None if kind is None else float(torch.rad2deg(torch.acos((up @ _UP).clamp(-1, 1))))
-    return Seen(scan, after, error, lean)
+    up = rotate(conjugate(after.pose), rotate(scan.rotation, _UP))
+    tilt = None if kind is None else float(torch.rad2deg(torch.acos((up @ _UP).clamp(-1, 1))))
+    return Seen(scan, after, error, tilt)
 
 
 def _pairs(model: Model, kind: str, shape: Mesh, seed: int, generator: torch.Generator) -> Iterator[Pair]:
-    """Both of one shape, and of two shapes of a kind; all of them face the same way before they are turned."""
+    """Aligns two scans of one shape, and two shapes of a class, which all face the same way before rotation."""
     other = make_shape(kind, seed + 1)
     for what, second in ((f"one {words(kind)}, scanned twice", shape), (f"two different {words(kind)}s", other)):
         source, target = (_scan(kind, kind, one, generator) for one in (second, shape))
@@ -140,22 +140,22 @@ def _pairs_of_file(
 def _align(model: Model, what: str, source: Scan, target: Scan, *, differ: bool, known: bool = True) -> Pair:
     found = model.align(source.cloud, target.cloud)
     group = symmetry_of(target.kind or found.target.label)
-    error = _degrees(symmetric_distance(found.rotation, source.turn, target.turn, group)) if known else None
+    error = _degrees(symmetric_distance(found.rotation, source.rotation, target.rotation, group)) if known else None
     return Pair(what, source, target, differ, found.rotation, error)
 
 
 def _scan(
-    name: str, kind: str | None, shape: Mesh | PointCloud, generator: torch.Generator, turned: bool = True
+    name: str, kind: str | None, shape: Mesh | PointCloud, generator: torch.Generator, rotated: bool = True
 ) -> Scan:
     if isinstance(shape, Mesh):
         cloud = shape.sample(POINTS, generator)
     else:
         kept = random_points(shape.points, min(POINTS, max(1, round(0.8 * len(shape)))), generator)
         cloud = PointCloud(shape.points[kept])
-    turn = random_quaternion((), generator, dtype=torch.float64) if turned else torch.from_numpy(IDENTITY)
-    normals = None if cloud.normals is None else rotate(turn, cloud.normals.double())
+    rotation = random_quaternion((), generator, dtype=torch.float64) if rotated else torch.from_numpy(IDENTITY)
+    normals = None if cloud.normals is None else rotate(rotation, cloud.normals.double())
     return Scan(
-        name, kind, replace(cloud, points=rotate(turn, cloud.points.double()), normals=normals, name=name), turn
+        name, kind, replace(cloud, points=rotate(rotation, cloud.points.double()), normals=normals, name=name), rotation
     )
 
 
@@ -164,5 +164,5 @@ def _degrees(angle: np.ndarray) -> float:
 
 
 def words(kind: str) -> str:
-    """The name of a class, for people."""
+    """The name of a class with spaces."""
     return kind.replace("_", " ")

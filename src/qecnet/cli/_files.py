@@ -17,8 +17,8 @@ from qecnet.cli._options import INDEX
 from qecnet.cli._output import printable
 
 if TYPE_CHECKING:
-    with quiet_interrupts():
-        from qecnet.models import Failure
+    from qecnet.models import Failure
+
 T = TypeVar("T")
 _FEW = 32
 _NUMBER = rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
