@@ -1,4 +1,4 @@
-"""Descriptors of a library of files, kept in one file: nearest shapes in any pose, and how each is turned."""
+"""An index of a folder of shapes: descriptors and poses in one file, and search for the most similar shapes."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ Stamps = Mapping[str, tuple[int, int]]
 """Each file's size and time of change in nanoseconds, by its path relative to the library's folder."""
 
 _SECONDS = 30.0
-"""Between two savings: an interruption loses no more than this."""
+"""Time between two saves: an interruption loses no more work than this."""
 
 
 class Neighbour(NamedTuple):
     """A shape of a library: its file, its class, the product of descriptors (1 for the same shape), and the rotation,
-    (4,), WXYZ, that turns it into the query."""
+    (4,), WXYZ, from it to the query."""
 
     file: str
     label: str
@@ -36,7 +36,7 @@ class Neighbour(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Library:
-    """What a model saw of N files.
+    """The descriptors and poses that a model predicted for N files.
 
     Attributes:
         model: its name, and key: which weights these were.
@@ -55,7 +55,7 @@ class Library:
     poses: Tensor
 
     def nearest(self, query: Answer, count: int = 10) -> list[Neighbour]:
-        """The most alike shapes, most alike first. Poses are compared as those of the neighbour's class."""
+        """The most similar shapes, best first. Rotations compare the poses for the neighbour's class."""
         similarity, rows = (self.descriptors @ query.descriptor).topk(min(count, len(self.files)))
         labels = self.labels[rows]
         rotations = canonicalize(multiply(query.poses[labels], conjugate(self.poses[rows].double())))
@@ -65,7 +65,7 @@ class Library:
         ]
 
     def unchanged(self, stamps: Stamps) -> Library:
-        """Without files that are gone, or are no longer what they were."""
+        """The library without files that were removed or changed."""
         known = zip(self.files, map(tuple, self.stamps.tolist()), strict=True)
         kept = [row for row, (name, stamp) in enumerate(known) if stamps.get(name) == stamp]
         rows = torch.tensor(kept, dtype=torch.int64)
@@ -73,7 +73,7 @@ class Library:
         return replace(self, files=tuple(self.files[row] for row in kept), **tensors)
 
     def adding(self, answers: Mapping[str, Answer], stamps: Stamps) -> Library:
-        """With answers by file behind what there is."""
+        """The library with further answers, by file, at its end."""
         if not answers:
             return self
         said = [*answers.values()]
@@ -87,7 +87,7 @@ class Library:
         return replace(self, files=(*self.files, *answers), **tensors)
 
     def write(self, path: Path) -> None:
-        """In one step: who reads it meanwhile reads the one before."""
+        """Replace the file at `path` in one step, so that concurrent readers see the old or the new one."""
         about = {name: getattr(self, name) for name in ("model", "key", "classes", "files")}
         write_tensors(path, {name: getattr(self, name) for name in _TENSORS}, about)
 
@@ -96,24 +96,24 @@ _TENSORS = ("stamps", "descriptors", "labels", "poses")
 
 
 def read_library(path: Path) -> Library:
-    """What `Library.write` wrote."""
+    """Read what `Library.write` wrote."""
     tensors, about = read_tensors(path)
     try:
         classes, files = tuple(about["classes"]), tuple(about["files"])
         return Library(about["model"], about["key"], classes, files, *(tensors[name] for name in _TENSORS))
     except (KeyError, TypeError) as error:
-        raise ValueError(f"{path}: holds no library of shapes; make one with qec index") from error
+        raise ValueError(f"{path}: is not an index of shapes; create one with qec index") from error
 
 
 def empty_library(model: Model) -> Library:
-    """Of a model that has seen nothing yet."""
+    """A library without files."""
     stamps = torch.zeros(0, 2, dtype=torch.int64)
     descriptors, poses = torch.zeros(0, model.width), torch.zeros(0, 4)
     return Library(model.name, key_of(model), model.classes, (), stamps, descriptors, stamps[:, 0], poses)
 
 
 def key_of(model: Model) -> str:
-    """Of all that a descriptor depends on, beside the file."""
+    """A hash of everything but the file that a descriptor depends on: weights, classes and settings."""
     about = hashlib.sha256(repr((model.classes, model.config, model.network.config)).encode())
     for name, tensor in sorted(model.network.state_dict().items()):
         about.update(name.encode() + tensor.cpu().numpy().tobytes())
@@ -121,7 +121,7 @@ def key_of(model: Model) -> str:
 
 
 def stamps_of(folder: Path, files: Iterable[Path]) -> Stamps:
-    """Of files below a folder."""
+    """The size and modification time of files below a folder."""
     found = ((path.relative_to(folder).as_posix(), path.stat()) for path in files)
     return {name: (status.st_size, status.st_mtime_ns) for name, status in found}
 
@@ -129,9 +129,9 @@ def stamps_of(folder: Path, files: Iterable[Path]) -> Stamps:
 def extend(
     library: Library, model: Model, folder: Path, stamps: Stamps, path: Path, workers: int = 1
 ) -> Generator[Answer | Failure]:
-    """What the model says of the files that a library does not have yet; with that, the library is written to `path`.
+    """Predict the files that a library does not have yet, and write the extended library to `path`.
 
-    It is written every now and then, at the end, and when this is closed or interrupted.
+    It is written about twice a minute, at the end, and when the generator is closed or interrupted.
     """
     known = {*library.files}
     missing = [name for name in stamps if name not in known]
