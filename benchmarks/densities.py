@@ -1,30 +1,36 @@
-"""Scans come with few points and with many: how good is a network at each density?
+"""Accuracy and orientation error of a network on clouds of different densities.
 
 python benchmarks/densities.py ModelNet10.zip results/modelnet10-whole results/modelnet10 --cache FOLDER
 
-The held-out part of the train split, as each run's training left it out, with 8,000 points a shape and with halves of
-that down to 1,000; upright, frames as training reads them (protocol "paper"). One row a run and density
-(results/densities.csv): the share named right, and the true class's error of pose, δ/π up to symmetry, in the mean.
-Rows of other runs stay; those that are given have one dataset, one kind of frames and one held-out share. This is what
-runs were chosen by; the test split is not read.
+Reads the held-out part of the train split at full density and thinned to a half, a quarter and an eighth; upright, with
+frames as in training (the paper's protocol). Writes one row for each run and density to results/densities.csv: the
+median number of points that the clouds really have, the accuracy ("right"), and the mean orientation error of the true
+class up to symmetry, as angle/π ("pose"). Rows of other runs stay. The given runs must share the dataset, the kind of
+frames and the held-out share. Runs were chosen by this; the test split is not read.
 """
 
 import argparse
 import csv
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from rich.progress import track
+from torch import Tensor
 
 from measure import RESULTS
-from qecnet.datasets import FrameCache, frame_cache, open_dataset, training_symmetry
+from qecnet.datasets import FrameCache, Item, frame_cache, open_dataset, training_symmetry
+from qecnet.datasets.drawn import drawn
 from qecnet.geometry import PrepareConfig
 from qecnet.nn import Capsules, load_network, upright_distance
 from qecnet.training.validate import held_out
 
-POINTS = (8000, 4000, 2000, 1000)
+DENSITIES = 4
+THINNEST = 1 / 8
+KEEP = 0.8
 FIELDS = ("run", "dataset", "points", "shapes", "right", "pose")
 FILE = RESULTS / "densities.csv"
 
@@ -40,37 +46,45 @@ def main() -> None:
         tuple(about["settings"][setting] for setting in ("dataset", "method", "validation"))
         for _, _, about in loaded.values()
     }
-    cache = frame_cache(
-        open_dataset(name, given.data),
-        "train",
-        given.cache,
-        PrepareConfig(method=method),
-        subsamplings=len(POINTS),
-        thinnest=POINTS[-1] / POINTS[0],
-    )
-    rows = [row for run, (network, _, _) in loaded.items() for row in measured(run, name, network, cache, share)]
-    write([*(row for row in before() if row["run"] not in loaded), *rows])
-
-
-def measured(run: str, dataset: str, network: Any, cache: FrameCache, share: float) -> list[dict[str, Any]]:
+    dataset, config = open_dataset(name, given.data), PrepareConfig(method=method)
+    cache = frame_cache(dataset, "train", given.cache, config, subsamplings=DENSITIES, keep=KEEP, thinnest=THINNEST)
     _, held = held_out(cache.labels, share)
+    points = count_points([dataset.items("train")[number] for number in held.tolist()], config)
+    rows = [row for run, (network, _, _) in loaded.items() for row in measure(run, name, network, cache, held, points)]
+    write([*(row for row in read_rows() if row["run"] not in loaded), *rows])
+
+
+def count_points(items: Sequence[Item], config: PrepareConfig) -> list[int]:
+    """The median number of points of the shapes at each density, as the cache samples them."""
+    counts = []
+    for item in items:
+        shape, generator = item.load(), torch.Generator().manual_seed(0)
+        shares = (THINNEST ** (density / (DENSITIES - 1)) for density in range(DENSITIES))
+        counts.append([len(drawn(shape, config, KEEP, generator, thinned)) for thinned in shares])
+    return [round(count) for count in np.median(counts, axis=0)]
+
+
+def measure(
+    run: str, dataset: str, network: Any, cache: FrameCache, held: Tensor, points: Sequence[int]
+) -> list[dict[str, Any]]:
+    """One row for each density."""
     turns = torch.tensor([training_symmetry(kind) for kind in cache.classes])
     rows = []
-    for which, points in enumerate(POINTS):
+    for density, count in enumerate(points):
         right, pose = 0, 0.0
-        for shapes in track(held.split(32), f"{run}, {points} points"):
-            prepared, labels = cache.prepared(shapes, torch.full_like(shapes, which)), cache.labels[shapes]
+        for shapes in track(held.split(32), f"{run}, {count} points"):
+            prepared, labels = cache.prepared(shapes, torch.full_like(shapes, density)), cache.labels[shapes]
             with torch.inference_mode():
                 said = network(Capsules.primary(prepared.points, prepared.poses, prepared.valid), [])
             right += int((said.label == labels).sum())
             pose += float(upright_distance(said.pose_of(labels), turns[labels]).sum()) / math.pi
-        values = run, dataset, points, len(held), f"{right / len(held):.4f}", f"{pose / len(held):.4f}"
+        values = run, dataset, count, len(held), f"{right / len(held):.4f}", f"{pose / len(held):.4f}"
         print(*values, sep="  ")
         rows.append(dict(zip(FIELDS, values, strict=True)))
     return rows
 
 
-def before() -> list[dict[str, Any]]:
+def read_rows() -> list[dict[str, Any]]:
     if not FILE.exists():
         return []
     with FILE.open(newline="", encoding="utf-8") as file:

@@ -264,14 +264,22 @@ def densities() -> str:
     rows = _rows("densities.csv")
     if not rows:
         return "Not measured yet."
+    return "\n\n".join(
+        _densities_table([row for row in rows if row["dataset"] == dataset])
+        for dataset in dict.fromkeys(row["dataset"] for row in rows)
+    )
+
+
+def _densities_table(rows: list[dict[str, str]]) -> str:
+    """Its runs share a dataset, so its columns are numbers of points that its clouds really have."""
     points = list(dict.fromkeys(row["points"] for row in rows))
     cells = []
     for run in dict.fromkeys(row["run"] for row in rows):
-        of_it = {row["points"]: row for row in rows if row["run"] == run}
-        named = (_percent(float(of_it[count]["right"])) for count in points)
-        cells.append([f"`{run}`", *named, *(f"{float(of_it[count]['pose']):.3f}" for count in points)])
+        by_points = {row["points"]: row for row in rows if row["run"] == run}
+        accuracies = (_percent(float(by_points[count]["right"])) for count in points)
+        cells.append([f"`{run}`", *accuracies, *(f"{float(by_points[count]['pose']):.3f}" for count in points)])
     first, *others = (f"{int(count):,}" for count in points)
-    head = [name for what in ("named right, %", "error of pose") for name in (f"{what}: {first} points", *others)]
+    head = [name for what in ("accuracy, %", "orientation error") for name in (f"{what}: {first} points", *others)]
     return _table(["run", *head], cells)
 
 
