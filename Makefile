@@ -8,7 +8,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # One thread a test process: two processes on two cores, and no fighting over them.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: demo demo-picture readme docs test test-slow test-browser screenshots browser check format benchmark clean
+.PHONY: demo demo-picture readme docs test test-slow test-browser test-oldest coverage wheel screenshots browser check \
+	format benchmark clean
 
 # make demo FILE=chair.obj takes a shape of yours, too.
 demo: $(DEMO_READY)
@@ -31,6 +32,30 @@ test: $(READY) check
 
 test-slow: $(READY)
 	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow
+
+# The fast tests with the oldest versions that pyproject.toml allows (oldest.txt), in an environment of their own.
+# Where there is no wheel of the oldest torch, name another one: make test-oldest OLDEST_TORCH=2.13.0.
+OLDEST_TORCH ?= 2.4.0
+OLDEST := .venv-oldest
+test-oldest:
+	$(PYTHON) -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --quiet -c oldest.txt torch==$(OLDEST_TORCH) -e '.[modelnet,plot,viewer]' \
+		hypothesis pypcd4 pytest pytest-xdist small_gicp trimesh
+	$(TEST_ENV) $(OLDEST)/bin/pytest -n 2 --dist worksteal -m "not slow and not browser" \
+		tests/algebra tests/geometry tests/formats tests/datasets tests/nn tests/models tests/training tests/test_answers.py
+
+# How much of the package the fast tests run, in lines.
+coverage: $(READY)
+	$(TEST_ENV) $(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser" --cov=qecnet --cov-report=term:skip-covered
+
+# Builds the wheel, installs it into an empty environment and asks it for an answer.
+wheel:
+	rm -rf dist build/wheel
+	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/python -m pip install --quiet -c constraints.txt dist/qecnet-*.whl
+	cd build/wheel && bin/python -c 'from qecnet.datasets import make_shape; from qecnet.formats import write; \
+		write("chair.off", make_shape("chair", 3))' && bin/qec classify chair.off | tee answer.txt && grep -q chair answer.txt
 
 # The page of `qec view` in a real Chromium; what it looked like is kept in build/screenshots.
 test-browser: browser
@@ -81,4 +106,4 @@ $(DEMO_READY): pyproject.toml constraints.txt
 	@touch $@
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
+	rm -rf $(VENV) $(OLDEST) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist site
