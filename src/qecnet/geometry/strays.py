@@ -52,7 +52,8 @@ def _group_sizes(cloud: Centred, far: float) -> Array:
     """
     distances, others = cloud.tree.query(cloud.points, k=range(2, _NEIGHBOUR + 2), distance_upper_bound=far)
     near = distances <= far
-    links = np.nonzero(near)[0], others[near]
+    # SciPy 1.11 takes 32-bit indices only.
+    links = np.nonzero(near)[0].astype(np.int32), others[near].astype(np.int32)
     count = len(cloud.points)
     _, group = connected_components(coo_array((np.ones(len(links[0])), links), (count, count)), directed=False)
     return np.asarray(np.bincount(group)[group])
