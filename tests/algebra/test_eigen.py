@@ -1,8 +1,5 @@
 """The dominant eigenvector against `torch.linalg.eigh` in float64, and its derivative against the formula."""
 
-import subprocess
-import sys
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -198,22 +195,3 @@ def test_gradient_of_a_subnormal_matrix_is_finite(dtype, generator):
     leaf = (matrix * torch.finfo(dtype).tiny / 16).to(dtype).requires_grad_()
     (dominant_eigenvector(leaf)[:, 1] * 1e-6).sum().backward()
     assert leaf.grad.isfinite().all()
-
-
-@pytest.mark.slow
-def test_compiled_squarings_give_the_same():
-    """In a process of its own: the switch is for good."""
-    code = """
-import torch
-from qecnet.algebra import angular_distance, compile_eigenvectors, dominant_eigenvector, random_quaternion
-for count in (300, 5000):
-    q = random_quaternion((count, 9), 0)
-    moments = (q.mT @ q).requires_grad_()
-    eager = dominant_eigenvector(moments).detach()
-    compile_eigenvectors()
-    compiled = dominant_eigenvector(moments)
-    compiled.sum().backward()
-    assert angular_distance(eager, compiled.detach()).max() < 1e-3
-    assert moments.grad.isfinite().all()
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)

@@ -5,7 +5,7 @@ any device and never makes it wait for the host. Shapes are checked always, valu
 """
 
 from ._check import checking
-from .eigen import compile_eigenvectors, dominant_eigenvector
+from .eigen import dominant_eigenvector
 from .mean import weighted_mean
 from .median import Weighting, lq_median, weiszfeld_weights
 from .quaternion import (
@@ -27,7 +27,6 @@ __all__ = [
     "angular_distance",
     "canonicalize",
     "checking",
-    "compile_eigenvectors",
     "conjugate",
     "dominant_eigenvector",
     "from_matrix",

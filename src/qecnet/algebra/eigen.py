@@ -1,11 +1,10 @@
 """The dominant eigenvector of symmetric 4×4 matrices: what Eq. 4's mean, and so every capsule's pose, comes down to.
 
 A matrix is squared until nothing but its dominant eigenvector is left. The ten distinct entries are kept as ten tensors
-over the batch ("packed"), so that each step is a handful of element-wise operations that vectorise, and that
-`torch.compile` fuses into a single kernel. `torch.linalg.eigh` is the obvious twin that the tests compare with.
+over the batch ("packed"), so that each step is a handful of element-wise operations that vectorise.
+`torch.linalg.eigh` is the obvious twin that the tests compare with.
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -69,14 +68,14 @@ def _in_few_operations(matrix: Tensor) -> Tensor:
 class _DominantEigenvector(torch.autograd.Function):
     @staticmethod
     def forward(matrix: Tensor, semidefinite: bool) -> Tensor:
-        if semidefinite and matrix.numel() <= 16 * _FEW and _limit is _power_limit:
+        if semidefinite and matrix.numel() <= 16 * _FEW:
             symmetric = (matrix + matrix.mT) / 2
             return _in_few_operations(symmetric / _one_if_zero(symmetric.abs().amax((-2, -1), keepdim=True)))
         a, _ = _scaled(matrix)
         if not semidefinite:
             shift = _indefiniteness(a, _square(a))
             a = tuple(x + shift if k in _DIAGONAL else x for k, x in enumerate(a))
-        return torch.stack(_limit(a, _SQUARINGS[matrix.dtype]), dim=-1).view(matrix.shape[:-1])
+        return torch.stack(_power_limit(a, _SQUARINGS[matrix.dtype]), dim=-1).view(matrix.shape[:-1])
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, bool], output: Tensor) -> None:
@@ -98,8 +97,7 @@ class _DominantEigenvector(torch.autograd.Function):
 
 def _scaled(matrix: Tensor) -> tuple[Packed, Tensor]:
     """The symmetric part, packed and divided by its largest entry, and that entry (0 for an all-zero matrix)."""
-    # A product with a constant transposes and symmetrises in one pass, and keeps torch.compile from reading (N, 16)
-    # column by column inside its fused kernel, which would no longer vectorise.
+    # A product with a constant transposes and symmetrises in one pass.
     packed = _packing(matrix) @ matrix.reshape(-1, 16).T
     scale = packed.abs().amax(0)
     return packed.div_(_one_if_zero(scale)).unbind(0), scale
@@ -132,18 +130,6 @@ def _power_limit(a: Packed, squarings: int) -> Packed:
     inverse = 1 / _one_if_zero(norm)
     w, x, y, z = (component.mul_(inverse) for component in vector)
     return torch.where(norm == 0, 1.0, w), x, y, z
-
-
-_limit: Callable[[Packed, int], Packed] = _power_limit
-
-
-def compile_eigenvectors() -> None:
-    """From here on, let `torch.compile` fuse the squarings into one kernel, for every mean and every routing.
-
-    Worth it for long runs: the first call with a new number of matrices then takes the better part of a minute.
-    """
-    global _limit
-    _limit = torch.compile(_power_limit)
 
 
 def _trace(a: Packed) -> Tensor:
