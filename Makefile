@@ -85,7 +85,8 @@ benchmark: $(READY)
 	$(BIN)/python benchmarks/bench_read.py
 	$(BIN)/python benchmarks/bench_frames.py
 	$(BIN)/python benchmarks/bench_candidates.py
-	$(BIN)/python benchmarks/bench_network.py --compiled
+	$(BIN)/python benchmarks/bench_network.py
+	$(BIN)/python benchmarks/bench_network.py --parts
 	$(BIN)/python benchmarks/bench_network.py --sweep
 	$(BIN)/python benchmarks/bench_features.py
 	$(BIN)/python benchmarks/bench_cache.py

@@ -1,7 +1,7 @@
-"""The network against its plain form (whole-tensor formulas, eigh), in one run.
+"""The network, eager and fused, against its plain form (whole-tensor formulas, eigh), in one run.
 
 python benchmarks/bench_network.py            # time and memory, batch of 8, 10 and 40 classes
-python benchmarks/bench_network.py --compiled # with torch.compile on the eigenvectors as well
+python benchmarks/bench_network.py --parts    # which operations a training step with fused routing spends its time on
 python benchmarks/bench_network.py --sweep    # how the time grows with patches, neighbours and capsules, with a plot
 """
 
@@ -17,12 +17,21 @@ import numpy as np
 import torch
 from torch import Tensor
 
+import measure
 import plain_network
-from measure import RESULTS, megabytes, milliseconds, report
-from qecnet.algebra import compile_eigenvectors, random_quaternion
-from qecnet.nn import CONFIGS, Capsules, Level, Pooling, QECConfig, QECNet, spread_loss
+from measure import RESULTS, megabytes, report, row
+from qecnet.algebra import random_quaternion
+from qecnet.nn import CONFIGS, Capsules, Level, Pooling, QECConfig, QECNet, spread_loss, use_fused_routing
 
 BATCH, SEED = 8, 0
+
+
+# On one thread, processor time: what it would take alone, whatever else the machine is doing.
+CLOCK = time.process_time if torch.get_num_threads() == 1 else time.perf_counter
+
+
+def milliseconds(function: Callable[[], Any], seconds: float) -> float:
+    return measure.milliseconds(function, seconds, CLOCK)
 
 
 def make_batch(config: QECConfig, clouds: int = BATCH) -> tuple[Capsules, list[Pooling]]:
@@ -67,22 +76,21 @@ def rows(classes: int) -> list[dict[str, Any]]:
     plain = lambda: plain_network.network(reference, *batch)  # noqa: E731
     torch.testing.assert_close(ours(), plain(), atol=1e-3, rtol=0)
     table = []
-    for what, slow, fast, aim in (
-        ("inference", inference(plain), inference(ours), "≥ 15"),
-        ("training step", training(reference, plain, labels), training(net, ours, labels), "≥ 10"),
+    for what, slow, fast, aim, fused_aim in (
+        ("inference", inference(plain), inference(ours), "≥ 15", 8),
+        ("training step", training(reference, plain, labels), training(net, ours, labels), "≥ 10", 15),
     ):
-        before, after = milliseconds(slow, 6) / BATCH, milliseconds(fast, 6) / BATCH
-        table.append(
-            {
-                "what": f"{what}, {classes} classes, batch of {BATCH}",
-                "unit": "ms a shape",
-                "reference": "plain formulas + eigh",
-                "of it": before,
-                "ours": after,
-                "times": before / after,
-                "aim": aim + (f", ≤ {8 if what == 'inference' else 20} ms" if classes == 40 else ""),
-            }
-        )
+        what = f"{what}, {classes} classes, batch of {BATCH}"
+        before, eager = milliseconds(slow, 6) / BATCH, milliseconds(fast, 6) / BATCH
+        use_fused_routing()
+        fused = milliseconds(fast, 6) / BATCH
+        use_fused_routing(False)
+        limit = f"≤ {fused_aim} ms" if classes == 40 else ""
+        table += [
+            row(what, eager, "ms a shape", "plain formulas + eigh", before, aim),
+            row(f"{what}, fused", fused, "ms a shape", "eager", eager, limit),
+            row(f"{what}, fused", fused, "ms a shape", "plain formulas + eigh", before, aim),
+        ]
     return table
 
 
@@ -93,75 +101,71 @@ def naive_row(ours: float) -> dict[str, Any]:
 
     config = replace(CONFIGS["paper"], classes=10)
     network, batch = make_network(config), make_batch(config, clouds=1)
-    start = time.perf_counter()
+    start = CLOCK()
     with torch.inference_mode():
         naive.qec_net(network, *batch)
-    seconds = time.perf_counter() - start
-    return {
-        "what": "inference, 10 classes",
-        "unit": "ms a shape",
-        "reference": "tests/nn/naive.py (loops, eigh), one cloud",
-        "of it": 1e3 * seconds,
-        "ours": ours,
-        "times": 1e3 * seconds / ours,
-        "aim": "≥ 15",
-    }
+    seconds = CLOCK() - start
+    reference = "tests/nn/naive.py (loops, eigh), one cloud"
+    return row("inference, 10 classes", ours, "ms a shape", reference, 1e3 * seconds, "≥ 15")
 
 
 def peak_memory(which: str, result: Any) -> None:
     """In a fresh process: by how much a training step of batch 8, 40 classes, raises the peak; in MB."""
     config = replace(CONFIGS["paper"], classes=40)
     batch, labels, net = make_batch(config), torch.arange(BATCH), make_network(config)
-    forward = (lambda: net(*batch).activations) if which == "ours" else (lambda: plain_network.network(net, *batch))
+    if which == "fused":
+        use_fused_routing()
+    forward = (lambda: plain_network.network(net, *batch)) if which == "plain" else (lambda: net(*batch).activations)
     before = megabytes("VmHWM")
     training(net, forward, labels)()
     result.value = megabytes("VmHWM") - before
 
 
-def memory_row() -> dict[str, Any]:
+def memory_row(which: str) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")
     found = []
-    for which in ("plain", "ours"):
+    for each in ("plain", which):
         value = context.Value("d", 0.0)
-        process = context.Process(target=peak_memory, args=(which, value))
+        process = context.Process(target=peak_memory, args=(each, value))
         process.start()
         process.join()
         found.append(value.value)
-    return {
-        "what": f"memory that a training step adds at its peak, 40 classes, batch of {BATCH}",
-        "unit": "MB",
-        "reference": "plain formulas + eigh",
-        "of it": found[0],
-        "ours": found[1],
-        "times": found[0] / found[1],
-        "aim": "< 600 MB",
-    }
+    what = f"memory that a training step adds at its peak, 40 classes, batch of {BATCH}"
+    fused = ", fused" if which == "fused" else ""
+    return row(what + fused, found[1], "MB", "plain formulas + eigh", found[0], "< 600 MB")
 
 
-def compiled_rows() -> list[dict[str, Any]]:
-    """With the one function compiled that is small, of fixed shape and hot; start-up beside it."""
-    config = replace(CONFIGS["paper"], classes=40)
-    net, batch, labels = make_network(config), make_batch(config), torch.arange(BATCH)
-    ours = lambda: net(*batch).activations  # noqa: E731
-    eager = milliseconds(inference(ours), 6) / BATCH, milliseconds(training(net, ours, labels), 6) / BATCH
-    compile_eigenvectors()
-    start = time.perf_counter()
-    inference(ours)()
-    training(net, ours, labels)()
-    startup = time.perf_counter() - start
-    compiled = milliseconds(inference(ours), 6) / BATCH, milliseconds(training(net, ours, labels), 6) / BATCH
-    return [
-        {
-            "what": f"{what}, 40 classes, eigenvectors compiled ({startup:.0f} s to start)",
-            "unit": "ms a shape",
-            "reference": "eager",
-            "of it": before,
-            "ours": after,
-            "times": before / after,
-            "aim": "",
-        }
-        for what, before, after in zip(("inference", "training step"), eager, compiled, strict=True)
-    ]
+PARTS = {
+    "_Route": "votes and routing, forward",
+    "_RouteBackward": "votes and routing, backward",
+    "_Canonical": "canonicalisation",
+    "_CanonicalBackward": "canonicalisation",
+    "aten::mm": "matrix products of the transform kernels",
+    "aten::addmm": "matrix products of the transform kernels",
+}
+
+
+def parts() -> list[dict[str, Any]]:
+    """The share of each kind of operation in a training step with fused routing, as torch's profiler has it."""
+    use_fused_routing()
+    table = []
+    for classes in (10, 40):
+        config = replace(CONFIGS["paper"], classes=classes)
+        net, batch, labels = make_network(config), make_batch(config), torch.arange(BATCH) % classes
+        step = training(net, lambda n=net, b=batch: n(*b).activations, labels)
+        whole = milliseconds(step, 3) / BATCH
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+            for _ in range(20):
+                step()
+        shares: dict[str, float] = dict.fromkeys([*PARTS.values(), "everything else"], 0.0)
+        for event in profile.key_averages():
+            shares[PARTS.get(event.key, "everything else")] += event.self_cpu_time_total
+        total = sum(shares.values())
+        table += [
+            {"classes": classes, "part": part, "share": share / total, "ms a shape": whole * share / total}
+            for part, share in shares.items()
+        ]
+    return table
 
 
 SWEEPS = {"patches": (32, 64, 128, 256), "neighbours": (8, 16, 32, 64), "capsules": (16, 32, 64, 128)}
@@ -190,7 +194,7 @@ def plot_sweep(table: list[dict[str, Any]]) -> None:
 
     figure, axes = plt.subplots(figsize=(5.5, 4), layout="constrained")
     for what in SWEEPS:
-        points = [row for row in table if row["varied"] == what]
+        points = [each for each in table if each["varied"] == what]
         label = f"{what}: time ∝ size^{points[0]['fitted exponent']:.2f}"
         axes.loglog([p["size"] for p in points], [p["ms a shape"] for p in points], "o-", label=label)
     axes.set(xlabel="size", ylabel="ms a shape", title="One QEC module: time against each of its sizes")
@@ -201,7 +205,7 @@ def plot_sweep(table: list[dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--compiled", action="store_true")
+    parser.add_argument("--parts", action="store_true")
     parser.add_argument("--sweep", action="store_true")
     options = parser.parse_args()
     if options.sweep:
@@ -209,9 +213,11 @@ def main() -> None:
         report("network_complexity", table)
         plot_sweep(table)
         return
+    if options.parts:
+        report("network_parts", parts())
+        return
     ten = rows(10)
-    table = [*ten, *rows(40), naive_row(ten[0]["ours"]), memory_row()]
-    report("network", [*table, *(compiled_rows() if options.compiled else [])])
+    report("network", [*ten, *rows(40), naive_row(ten[0]["ours"]), memory_row("ours"), memory_row("fused")])
 
 
 if __name__ == "__main__":
