@@ -22,10 +22,10 @@ import torch
 
 import qecnet
 from measure import milliseconds, report, row
+from pose_baselines import METHODS
 from qecnet import DEFAULT_MODEL
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
-from qecnet.evaluation.pose_baselines import METHODS
 from qecnet.formats import read_cloud, write
 from qecnet.models.export import OUTPUTS, ExportModule, example_inputs, export_onnx
 from qecnet.models.library import Library

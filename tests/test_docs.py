@@ -18,7 +18,7 @@ _SPEC.loader.exec_module(tables)
 
 @pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)
 def test_figures_are_those_of_the_results(page):
-    assert tables.filled(page) == page.read_text(encoding="utf-8"), "run make readme"
+    assert tables.fill(page) == page.read_text(encoding="utf-8"), "run make readme"
 
 
 def test_each_table_stands_somewhere():

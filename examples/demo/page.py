@@ -12,7 +12,7 @@ from picture import STILL, Part, pair_parts
 from trial import LIMIT, Pair, Scan, Seen, words
 
 from qecnet.algebra import conjugate
-from qecnet.evaluation.report.page import Section, document
+from qecnet.evaluation import render_page
 
 _STYLE = """<style>
 :root { --scan: #9a9a94; --orange: #e08a00; --wrong: #c8351f; }
@@ -51,25 +51,23 @@ def page(seen: Sequence[Seen], pairs: Sequence[Pair], told: str) -> str:
             [_pair_card(pair, clouds) for pair in twice],
         ),
     ]  # fmt: skip
-    measured = Section("measured", "How the angles are measured")
-    measured.say(
-        "<b>Pose error</b>: the angle between the predicted pose and the pose predicted for another, unrotated scan of "
+    measured = (
+        "<p><b>Pose error</b>: the angle between the predicted pose and that predicted for another, unrotated scan of "
         "the shape, rotated in the same way, up to the symmetry of the class: half a turn of a desk, which looks much "
         "the same, is no error. <b>Tilt</b>: the angle between the shape's up direction and the vertical after the "
         "scan is rotated by the predicted pose. <b>Rotation error</b> of two shapes: the angle to the true rotation; "
-        f"all shapes of a class face the same way before they are rotated. Errors above {LIMIT:.0f}° are marked."
+        f"all shapes of a class face the same way before they are rotated. Errors above "
+        f"{LIMIT:.0f}° are marked.</p><p>The shapes are procedural, and the network has never seen them. It was "
+        "trained on upright shapes only.</p>"
     )
-    measured.say(
-        "The shapes are procedural, and the network has never seen them. It was trained on upright shapes only."
-    )
-    measured.html.append(clouds.script())
+    sections.append(("measured", "How the angles are measured", measured + clouds.script()))
     head = (
         f"{_STYLE}<h1>A shape in any pose goes in.<br>Its class and its orientation come out.</h1>"
         f'<p class="lead">{told}</p>'
         "<noscript><p>The shapes are drawn by a script in this page; enable JavaScript to see them.</p></noscript>"
         '<p class="note">Drag a shape to rotate it.</p>'
     )
-    return document("qecnet: what is this shape, and how is it oriented?", head, [*sections, measured], script=True)
+    return render_page("qecnet: what is this shape, and how is it oriented?", head, sections)
 
 
 class _Clouds:
@@ -98,11 +96,8 @@ def _encoded(scan: Scan) -> str:
     return base64.b64encode(numbers + (_NORMAL_STEPS * normals).round().to(torch.int8).numpy().tobytes()).decode()
 
 
-def _section(key: str, title: str, note: str, cards: Sequence[str]) -> Section:
-    section = Section(key, title)
-    section.note(note)
-    section.html.append(f'<div class="pairs">{"".join(cards)}</div>')
-    return section
+def _section(key: str, title: str, note: str, cards: Sequence[str]) -> tuple[str, str, str]:
+    return key, title, f'<p class="note">{note}</p><div class="pairs">{"".join(cards)}</div>'
 
 
 def _shape_card(one: Seen, clouds: _Clouds) -> str:

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from qecnet.algebra import conjugate, multiply, random_quaternion, rotate
 from qecnet.datasets import FURNITURE_CLASSES, make_shape, symmetry_of
-from qecnet.evaluation.metrics import NO_SYM
-from qecnet.evaluation.symmetry import IDENTITY, symmetric_distance
+from qecnet.evaluation import IDENTITY, NO_SYM, symmetric_distance
 from qecnet.formats import read
 from qecnet.geometry import Mesh, PointCloud, fit_normals, random_points
 from qecnet.models import Answer, Model

@@ -9,7 +9,8 @@ from typer.testing import CliRunner
 import qecnet
 from qecnet.cli.main import app
 from qecnet.datasets import make_furniture
-from qecnet.evaluation.card import card
+from qecnet.evaluation import write_card
+from qecnet.files import as_json
 from qecnet.nn import Level, QECConfig, QECNet, save_network
 from qecnet.training.settings import json_of, make_settings
 
@@ -23,6 +24,7 @@ def run(tmp_path):
     network = QECNet(QECConfig(10, 32, (Level(8, 4, 4),)))
     settings = json_of(make_settings(TINY | {"neighbours": 4, "capsules": 4, "validation": 0.25}))
     save_network(tmp_path / "weights.safetensors", network, make_furniture(2).classes, {"settings": settings})
+    (tmp_path / "settings.json").write_bytes(as_json(settings))
     return tmp_path
 
 
@@ -43,7 +45,7 @@ def test_a_run_is_calibrated_from_what_was_predicted(run):
     assert (result["held_out"]["shapes"], result["held_out"]["views"]) == (10, 20)
     assert result["test"]["views"] == 20
     assert result["held_out"]["after"]["nll"] <= result["held_out"]["before"]["nll"]
-    assert f"a temperature of {result['temperature']:g}" in card(run)
+    assert f"a temperature of {result['temperature']:g}" in write_card(run)
     again = evaluate("calibration", run, *FEW)
     assert again.exit_code == 0
     assert json.loads((run / "evaluation" / "calibration.json").read_text()) == result

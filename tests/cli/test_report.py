@@ -1,21 +1,13 @@
 """`qec report` as a user runs it: where files go, what is in the way, and every kind of bad input."""
 
 import shutil
-import sys
 
 import pytest
-from matplotlib.figure import Figure
 from tests.evaluation.synthetic import make_run, pose_baselines
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.files import as_json
-
-
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch):
-    """Writing pictures takes most of the time; what is in them is tested elsewhere."""
-    monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write('<svg viewBox="0 0 1 1"></svg>'))
+from qecnet.evaluation import write_result
 
 
 @pytest.fixture(scope="module")
@@ -79,20 +71,20 @@ def test_other_runs_stand_beside_it(run, tmp_path):
     for name in ("one", "two"):
         make_run(tmp_path / name, ("classification",), ("strict",), config="dgcnn", seed=1)
     (tmp_path / "poses").mkdir()
-    (tmp_path / "poses" / "pose-baselines.json").write_bytes(as_json(pose_baselines()))
+    write_result(tmp_path / "poses", pose_baselines())
     others = [part for name in ("one", "two", "poses") for part in ("--compare", tmp_path / name)]
     result = report(run, *others)
     assert result.exit_code == 0, result.output
     rows = (run / "evaluation" / "table1-classification.csv").read_text()
-    assert "DGCNN,one,shapes" in rows
-    assert "DGCNN,two,shapes" in rows
+    assert "DGCNN [one]" in rows
+    assert "DGCNN [two]" in rows
     assert (run / "evaluation" / "pose-baselines-category-level.csv").exists()
 
 
 def test_what_is_no_run_is_refused(run, tmp_path, refused):
     (tmp_path / "empty").mkdir()
     assert "there is no such folder" in refused(tmp_path / "nowhere")
-    assert "is not the folder of a run (it has no settings.json)" in refused(tmp_path / "empty")
+    assert "is not the folder of a run (no settings.json)" in refused(tmp_path / "empty")
     assert "there is no such folder" in refused(run / "settings.json")
     assert "is not the folder of a run" in refused(run, "--compare", tmp_path / "empty")
 
@@ -115,8 +107,3 @@ def test_outputs_of_another_kind_are_refused(run, tmp_path, refused):
     assert "there is no folder" in refused(run, "-o", tmp_path / "nowhere" / "page.html")
     (tmp_path / "page.html").mkdir()
     assert "is a folder" in refused(run, "-o", tmp_path / "page.html")
-
-
-def test_without_matplotlib_it_says_what_to_install(run, monkeypatch, refused):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert "pip install 'qecnet[plot]'" in refused(run)

@@ -1,6 +1,7 @@
 """A run's folder with results that were never measured: plausible random numbers in the files of `qec evaluate`."""
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -8,10 +9,11 @@ import torch
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion
 from qecnet.datasets import make_furniture, symmetry_of
-from qecnet.evaluation.metrics import classification
-from qecnet.evaluation.predict import Predictions, _packed
+from qecnet.evaluation import CORRUPTIONS, PoseBaselinesResult
+from qecnet.evaluation.metrics import score_classification
+from qecnet.evaluation.predict import Predictions, pack_predictions
+from qecnet.evaluation.results import BaselineErrors
 from qecnet.evaluation.rotation import canonical_errors, category_errors, siamese_errors
-from qecnet.evaluation.spoiling import LEVELS
 from qecnet.files import as_json
 
 ALL = ("classification", "rotation", "robustness", "equivariance")
@@ -52,7 +54,7 @@ def make_run(
             about = described(one, protocol, dataset, settings)
             (folder / "evaluation" / f"{one}-{protocol}.json").write_bytes(as_json(about | result))
             if found is not None:
-                (folder / "evaluation" / f"{one}-{protocol}.npz").write_bytes(_packed(found, "key"))
+                (folder / "evaluation" / f"{one}-{protocol}.npz").write_bytes(pack_predictions(found, "key"))
     return folder
 
 
@@ -66,7 +68,8 @@ def described(what, protocol, dataset, settings):
         "classes": list(dataset.classes),
         "missing": [],
         "shapes": len(dataset.items("test")),
-        "model": model | {"parameters": PARAMETERS},
+        "points": 8000,
+        "model": model | {"parameters": PARAMETERS, "poses": settings["config"] != "pointnet"},
         "seed": 0,
     }
 
@@ -113,6 +116,7 @@ def predictions(dataset, rng, views, accuracy, upright=False) -> Predictions:
         name=np.array([items[n].name for n in shape]),
         resampling=turn,
         turn=turn,
+        points=np.full(count, 8000),
         rotation=rotation.numpy(),
         label=label,
         activations=activations.astype(np.float32),
@@ -135,8 +139,8 @@ def _poses(dataset, rng, generator, rotation, label):
 
 def _classification(dataset, rng, protocol, views, accuracy):
     found = predictions(dataset, rng, views, accuracy, upright=True)
-    parts = {"nr": found.where(found.turn == 0), "ar": found.where(found.turn > 0)}
-    figures = {n: classification(p.label, p.predicted, p.shape, p.classes, 0) for n, p in parts.items()}
+    parts = {"nr": found.select(found.turn == 0), "ar": found.select(found.turn > 0)}
+    figures = {n: asdict(score_classification(p.label, p.predicted, p.shape, p.classes, 0)) for n, p in parts.items()}
     return {"rotations": views, **figures}, found
 
 
@@ -144,16 +148,16 @@ def _rotation(dataset, rng, protocol, views, accuracy):
     found = predictions(dataset, rng, views, accuracy)
     own = random_quaternion(len(dataset.classes), torch.Generator().manual_seed(1), dtype=torch.float64).numpy()
     modes = {
-        "canonical": canonical_errors(found, own),
-        "siamese": siamese_errors(found),
-        "category": category_errors(found),
+        "canonical": asdict(canonical_errors(found, own)),
+        "siamese": asdict(siamese_errors(found)),
+        "category": asdict(category_errors(found)),
     }
     return {"rotations": views, "resamplings": 1, "modes": modes}, found
 
 
 def _robustness(dataset, rng, protocol, views, accuracy):
     levels = []
-    for number, level in enumerate(LEVELS):
+    for number, level in enumerate(CORRUPTIONS):
         quality = accuracy - 0.03 * (number % 4)
         interval = [quality - 0.02, quality + 0.02]
         rae = {"rae": 0.1 + 0.2 * (1 - quality), "rae_all": 0.1 + 0.4 * (1 - quality), "rae_symmetric": 0.15}
@@ -167,7 +171,8 @@ def _equivariance(dataset, rng, protocol, views, accuracy):
         return degrees | {"activation_max": scale / 10, "labels_changed": min(0.2, scale / 20)}
 
     shares = {"nr": accuracy, "exact_frames": accuracy, "reestimated": accuracy - 0.01, "resampled": accuracy - 0.04}
-    return {"network": change(2e-5), "frames": change(0.4), "resampled": change(5.0), "accuracy": shares}, None
+    changes = {"network": change(2e-5), "frames": change(0.4), "resampled": change(5.0)}
+    return changes | {"rotations": views, "accuracy": shares}, None
 
 
 RESULTS = {
@@ -178,7 +183,7 @@ RESULTS = {
 }
 
 
-def pose_baselines(dataset=None) -> dict:
+def pose_baselines(dataset=None) -> PoseBaselinesResult:
     """What pose-baselines.json holds."""
     dataset = dataset or make_furniture(SETTINGS["per_class"])
     tables = {}
@@ -186,7 +191,10 @@ def pose_baselines(dataset=None) -> dict:
         found = [predictions(dataset, np.random.default_rng(seed), 2, quality) for seed in range(3)]
         methods = ("Mean LRF", "PCA", "FPFH + RANSAC + ICP")
         tables[name] = {
-            method: siamese_errors(one)["all"] | {"seconds": 0.01 * len(method), "no_answer": len(method) % 3}
+            method: BaselineErrors(
+                **vars(siamese_errors(one).all), seconds=0.01 * len(method), no_answer=len(method) % 3
+            )
             for method, one in zip(methods, found, strict=True)
         }
-    return {"protocol": "strict", "keep": 0.8, **tables}
+    about = {"protocol": "strict", "dataset": "shapes", "split": "test", "classes": tuple(dataset.classes), "seed": 0}
+    return PoseBaselinesResult(**about, pairs_per_class=20, keep=0.8, **tables)

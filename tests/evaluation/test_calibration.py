@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from qecnet.datasets import make_furniture
-from qecnet.evaluation.calibration import _held_out, calibration_row, write_temperature
+from qecnet.evaluation import Measurement, write_temperature
+from qecnet.evaluation.calibration import _held_out
+from qecnet.evaluation.metrics import score_calibration
 from qecnet.evaluation.predict import Model
 from qecnet.files import read_tensors
 from qecnet.nn import QECConfig, QECNet, save_network
@@ -16,27 +18,28 @@ def test_the_expected_error_by_hand():
     sure = np.array([0.9, 0.9, 0.9, 0.9, 0.6, 0.6])
     probabilities = np.stack([sure, 1 - sure], -1)
     labels = np.array([0, 0, 0, 1, 0, 1])
-    row = calibration_row(probabilities, labels)
-    assert row["ece"] == pytest.approx((4 * 0.15 + 2 * 0.1) / 6)  # 0.9 against 3/4, 0.6 against 1/2
-    assert row["accuracy"] == pytest.approx(4 / 6)
-    assert row["confidence"] == pytest.approx(0.8)
-    assert row["nll"] == pytest.approx(-(3 * np.log(0.9) + np.log(0.1) + np.log(0.6) + np.log(0.4)) / 6)
-    assert [count for *_, count in row["reliability"]] == [2, 4]
+    row = score_calibration(probabilities, labels)
+    assert row.ece == pytest.approx((4 * 0.15 + 2 * 0.1) / 6)  # 0.9 against 3/4, 0.6 against 1/2
+    assert row.accuracy == pytest.approx(4 / 6)
+    assert row.confidence == pytest.approx(0.8)
+    assert row.nll == pytest.approx(-(3 * np.log(0.9) + np.log(0.1) + np.log(0.6) + np.log(0.4)) / 6)
+    assert [count for *_, count in row.reliability] == [2, 4]
 
 
 def test_certainty_has_a_bin_and_a_finite_likelihood():
-    row = calibration_row(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0, 1]))
-    assert row["ece"] == 0.5
-    assert np.isfinite(row["nll"])
+    row = score_calibration(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0, 1]))
+    assert row.ece == 0.5
+    assert np.isfinite(row.nll)
 
 
 def test_what_training_held_out_is_found_again(tmp_path):
     dataset = make_furniture(10)
     model = Model(tmp_path, QECNet(classes=10), dataset.classes, {"validation": 0.2})
     labels = torch.tensor([item.label for item in dataset.items("train")])
-    assert _held_out(model, dataset) == held_out(labels, 0.2)[1].tolist()
-    with pytest.raises(ValueError, match="no part held out"):
-        _held_out(Model(tmp_path, QECNet(classes=10), dataset.classes, {"validation": 0.0}), dataset)
+    assert _held_out(Measurement(model, dataset, tmp_path)) == held_out(labels, 0.2)[1].tolist()
+    model = Model(tmp_path, QECNet(classes=10), dataset.classes, {"validation": 0.0})
+    with pytest.raises(ValueError, match="without a held-out part"):
+        _held_out(Measurement(model, dataset, tmp_path))
 
 
 def test_a_temperature_is_written_beside_the_weights(tmp_path):

@@ -5,70 +5,73 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.evaluation.synthetic import make_run
 
-from qecnet.evaluation.card import card
+from qecnet.evaluation import write_card
+from qecnet.files import as_json
 from qecnet.nn import CONFIGS, QECNet, save_network
 from qecnet.training import Settings
 from qecnet.training.settings import json_of
 
 
-@pytest.fixture
-def run(tmp_path):
+def put_weights(folder, settings):
     torch.manual_seed(0)
     classes = [f"class {n}" for n in range(10)]
-    save_network(tmp_path / "weights.safetensors", QECNet(classes=10), classes, {"settings": json_of(Settings(seed=7))})
-    return tmp_path
+    save_network(folder / "weights.safetensors", QECNet(classes=10), classes, {"settings": json_of(settings)})
+    (folder / "settings.json").write_bytes(as_json(json_of(settings)))
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path):
+    return put_weights(tmp_path, Settings(seed=7))
 
 
 def test_what_was_not_measured_is_said_to_be_missing(run):
-    text = card(run)
-    assert "46,990 parameters, 10 classes" in text
+    text = write_card(run)
+    assert "46,990 parameters, 512 local reference frames per shape, 10 classes" in text
     assert "seed 7" in text
     assert "Nothing yet" in text
     assert "class 9" in text
 
 
 def test_what_it_started_with_is_said(run):
-    assert "Started with" not in card(run)
-    about = {"settings": json_of(Settings(start="results/first"))}
-    save_network(run / "weights.safetensors", QECNet(classes=10), ["a"] * 10, about)
-    assert "- **Started with** the weights of `results/first`" in card(run)
+    assert "Started from" not in write_card(run)
+    put_weights(run, Settings(start="results/first"))
+    assert "- **Started from** the weights of `results/first`" in write_card(run)
 
 
-def test_figures_are_those_of_the_files_with_their_protocol(run):
-    folder = run / "evaluation"
-    folder.mkdir()
-    figures = {"accuracy": 0.8125, "interval": [0.79, 0.834], "mean_class": 0.7777}
-    (folder / "classification-strict.json").write_text(json.dumps({"nr": figures, "ar": figures}))
-    row = {"mean": 0.1234, "median": 0.05, "symmetric": {"mean": 0.1}}
-    groups = {"correct": {"no_sym": None, "all_classes": None}, "all": {"no_sym": row, "all_classes": row}}
-    modes = {"canonical": groups, "siamese": groups}
-    for protocol in ("paper", "strict"):
-        (folder / f"rotation-{protocol}.json").write_text(json.dumps({"modes": modes}))
-    text = card(run)
-    assert "| NR/AR | strict | 81.2% | 79.0% – 83.4% | 77.8% |" in text
-    assert "| siamese | strict | 0.123 | 0.050 | 0.123 | 0.100 |" in text
-    assert "| siamese | paper | – | – | – | – |" in text
-    (folder / "rotation-paper.json").write_text("{")
+def test_figures_are_those_of_the_results_with_their_protocol(tmp_path):
+    folder = make_run(tmp_path / "run", ("classification", "rotation"))
+    put_weights(folder, Settings())
+    text = write_card(folder)
+    strict = json.loads((folder / "evaluation" / "classification-strict.json").read_text())["ar"]
+    low, high = (100 * bound for bound in strict["interval"])
+    assert f"| rotated (NR/AR) | strict | {100 * strict['accuracy']:.1f}% | {low:.1f} – {high:.1f}% |" in text
+    paper = json.loads((folder / "evaluation" / "rotation-paper.json").read_text())["modes"]["siamese"]["correct"]
+    means = f"{paper['no_sym']['mean']:.3f} | {paper['no_sym']['median']:.3f} | {paper['all_classes']['mean']:.3f}"
+    assert f"| one shape, two samplings | paper | correct | {means} |" in text
+    assert "test views have 8,000 (median)" in text
+    (folder / "evaluation" / "rotation-paper.json").write_text("{")
     with pytest.raises(ValueError, match=r"rotation-paper\.json: is damaged"):
-        card(run)
+        write_card(folder)
 
 
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
-        ({}, "trained without a loss on poses"),
-        ({"siamese": 0.1}, "trained two subsamplings of a shape alike"),
-        ({"aligned": 1.0}, "trained towards upright"),
+        ({}, "**Pose supervision**: none"),
+        ({"siamese": 0.1}, "trained for the same pose of two resamplings of a shape"),
+        ({"aligned": 1.0}, "trained towards the upright pose"),
     ],
 )
 def test_what_was_told_of_poses_is_said(run, settings, told):
-    about = {"settings": {**json_of(Settings()), **settings}}
-    save_network(run / "weights.safetensors", QECNet(classes=10), ["a"] * 10, about)
-    assert told in card(run)
+    put_weights(run, Settings(**settings))
+    assert told in write_card(run)
 
 
 def test_a_network_with_features_has_a_card(run):
     network = QECNet(replace(CONFIGS["features"], classes=10))
     save_network(run / "weights.safetensors", network, ["a"] * 10, {"settings": json_of(Settings())})
-    assert "with features, 512 frames, readings of 256 × 16, 64 × 24, 2 looks, 831,580 parameters" in card(run)
+    (run / "settings.json").write_bytes(as_json(json_of(Settings(config="features"))))
+    assert "`features`, 831,580 parameters, 512 local reference frames per shape, 10 classes" in write_card(run)

@@ -7,19 +7,24 @@ import pytest
 import torch
 
 from qecnet.algebra import rotate
-from qecnet.datasets import Dataset, make_furniture
+from qecnet.datasets import Dataset, make_furniture, open_dataset
+from qecnet.evaluation import (
+    EXPECTED_RANDOM_RAE,
+    Corruption,
+    Measurement,
+    measure_classification,
+    measure_equivariance,
+    measure_robustness,
+    measure_rotation,
+)
 from qecnet.evaluation import predict as predicting
-from qecnet.evaluation import protocol as protocols
-from qecnet.evaluation.classification import measure_classification
-from qecnet.evaluation.equivariance import measure_equivariance
-from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
+from qecnet.evaluation import views as views_module
 from qecnet.evaluation.predict import Model, Predictions, predict, read_predictions
-from qecnet.evaluation.protocol import Task, View
-from qecnet.evaluation.robustness import measure_robustness
-from qecnet.evaluation.rotation import measure_rotation, neighbours, pairs
-from qecnet.evaluation.spoiling import Spoiling
+from qecnet.evaluation.rotation import category_pairs, siamese_pairs
+from qecnet.evaluation.views import TestView, ViewSampler
+from qecnet.formats import write
 from qecnet.geometry import PrepareConfig, prepare
-from qecnet.nn import Level, Prediction, QECConfig, QECNet, save_network
+from qecnet.nn import CONFIGS, Level, Prediction, QECConfig, QECNet, save_network
 from qecnet.nn.baselines import BaselineConfig, PointNet
 
 SETTINGS = {
@@ -37,7 +42,7 @@ SETTINGS = {
     "keep": 0.8,
 }
 CONFIG = PrepareConfig(400, 48, 8, 4, "centred")
-VIEWS = [View(0, 0), View(1, 1), View(2, 2)]
+VIEWS = [TestView(0, 0), TestView(1, 1), TestView(2, 2)]
 
 
 @pytest.fixture(scope="module")
@@ -64,8 +69,16 @@ def model(run):
     return Model.load(run)
 
 
-def task(protocol="strict", **changes):
-    return Task(protocol, CONFIG, **changes)
+def sampler(protocol="strict", **changes):
+    return ViewSampler(protocol, CONFIG, **changes)
+
+
+def made(stored, shape, views, protocol, **changes):
+    return sampler(protocol, **changes).prepare(stored, shape, views)[0]
+
+
+def measurement(*given, **changes):
+    return Measurement(*given, workers=1, progress=False, **changes)
 
 
 def equal(a: Predictions, b: Predictions) -> bool:
@@ -73,16 +86,16 @@ def equal(a: Predictions, b: Predictions) -> bool:
 
 
 def test_the_number_of_workers_changes_nothing(model, dataset, tmp_path):
-    one = predict(model, dataset, "test", task(), VIEWS, tmp_path / "1.npz", workers=1, progress=False)
-    two = predict(model, dataset, "test", task(), VIEWS, tmp_path / "2.npz", workers=2, progress=False)
+    one = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "1.npz", workers=1, progress=False)
+    two = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "2.npz", workers=2, progress=False)
     assert equal(one, two)
     assert len(one.shape) == len(dataset.items("test")) * len(VIEWS)
     assert (np.abs(np.linalg.norm(one.poses, axis=-1) - 1) < 1e-5).all()
 
 
 def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, tmp_path, monkeypatch):
-    whole = predict(model, dataset, "test", task(), VIEWS, tmp_path / "whole.npz", workers=1, progress=False)
-    rows, seen = predicting._rows, []
+    whole = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "whole.npz", workers=1, progress=False)
+    rows, seen = predicting._predict_shape, []
 
     def interrupted(*given):
         if len(seen) == 2:
@@ -90,51 +103,53 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, 
         seen.append(given[1])
         return rows(*given)
 
-    monkeypatch.setattr(predicting, "_rows", interrupted)
+    monkeypatch.setattr(predicting, "_predict_shape", interrupted)
     into = tmp_path / "cut.npz"
     with pytest.raises(KeyboardInterrupt):
-        predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False)
+        predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False)
     assert not into.exists()
     part = into.with_name("cut.npz.part")
     with part.open("ab") as file:  # a row that was being written
         file.write(b"half")
     later = []
-    monkeypatch.setattr(predicting, "_rows", lambda *given: later.append(given[1]) or rows(*given))
-    assert equal(predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False), whole)
+    monkeypatch.setattr(predicting, "_predict_shape", lambda *given: later.append(given[1]) or rows(*given))
+    assert equal(predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False), whole)
     assert not set(seen) & set(later)
     assert not part.exists()
 
 
 def test_what_is_there_is_not_computed_again_unless_something_changed(model, dataset, tmp_path, monkeypatch):
     into = tmp_path / "p.npz"
-    first = predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False)
-    rows, computed = predicting._rows, []
-    monkeypatch.setattr(predicting, "_rows", lambda *given: computed.append(given[1]) or rows(*given))
-    assert equal(predict(model, dataset, "test", task(), VIEWS, into, workers=1, progress=False), first)
+    first = predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False)
+    rows, computed = predicting._predict_shape, []
+    monkeypatch.setattr(predicting, "_predict_shape", lambda *given: computed.append(given[1]) or rows(*given))
+    assert equal(predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False), first)
     assert not computed
-    other = predict(model, dataset, "test", task(seed=1), VIEWS, into, workers=1, progress=False)
+    other = predict(model, dataset, "test", sampler(seed=1), VIEWS, into, workers=1, progress=False)
     assert len(computed) == len(dataset.items("test"))
     assert not np.array_equal(other.rotation, first.rotation)
     into.write_bytes(into.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"p\.npz: holds no predictions, or is damaged"):
         read_predictions(into)
-    assert equal(predict(model, dataset, "test", task(seed=1), VIEWS, into, workers=1, progress=False), other)
+    assert equal(predict(model, dataset, "test", sampler(seed=1), VIEWS, into, workers=1, progress=False), other)
 
 
 def test_a_few_shapes_are_seen_as_among_all(model, dataset, tmp_path):
-    whole = predict(model, dataset, "test", task(), VIEWS, tmp_path / "all.npz", workers=1, progress=False)
-    few = predict(model, dataset, "test", task(), VIEWS, tmp_path / "few.npz", shapes=[1, 4], workers=1, progress=False)
-    assert equal(few, whole.where(np.isin(whole.shape, [1, 4])))
+    whole = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "all.npz", workers=1, progress=False)
+    few = predict(
+        model, dataset, "test", sampler(), VIEWS, tmp_path / "few.npz", shapes=[1, 4], workers=1, progress=False
+    )
+    assert equal(few, whole.select(np.isin(whole.shape, [1, 4])))
 
 
 def test_strict_views_have_their_own_points_and_paper_views_of_one_resampling_share_them(dataset):
     stored = dataset.items("test")[0].load()
     for protocol in ("paper", "strict"):
-        upright, same, other = task(protocol).prepared(stored, 0, [View(0, 0), View(0, 1), View(1, 1)])
-        turned = rotate(task(protocol).rotation(0, View(0, 1)).float(), upright.points)
+        upright, same, other = made(stored, 0, [TestView(0, 0), TestView(0, 1), TestView(1, 1)], protocol)
+        turned = rotate(sampler(protocol).rotation(0, TestView(0, 1)).float(), upright.points)
         torch.testing.assert_close(same.points, turned, atol=1e-5, rtol=0)
         assert (other.points - turned).norm(dim=-1).max() > 0.01
-    exact, estimated = (task(p).prepared(stored, 0, [View(0, 1)])[0].poses for p in ("paper", "strict"))
+    exact, estimated = (made(stored, 0, [TestView(0, 1)], p)[0].poses for p in ("paper", "strict"))
     assert upright.valid.any()
     assert not torch.equal(exact, estimated)
     close = (exact * estimated).sum(-1).abs()[upright.valid]
@@ -142,13 +157,13 @@ def test_strict_views_have_their_own_points_and_paper_views_of_one_resampling_sh
 
 
 @pytest.mark.parametrize("protocol", ["paper", "strict"])
-@pytest.mark.parametrize("spoiling", [None, Spoiling("patches", 0.5), Spoiling("occlusion", 0.25)])
-def test_a_view_is_the_same_alone_and_among_others(dataset, protocol, spoiling):
+@pytest.mark.parametrize("corruption", [None, Corruption("frames", 0.5), Corruption("occlusion", 0.25)])
+def test_a_view_is_the_same_alone_and_among_others(dataset, protocol, corruption):
     stored = dataset.items("test")[1].load()
-    views = [View(1, 2), View(0, 0), View(1, 1), View(0, 2)]
-    among = task(protocol, spoiling=spoiling).prepared(stored, 1, views)
+    views = [TestView(1, 2), TestView(0, 0), TestView(1, 1), TestView(0, 2)]
+    among = made(stored, 1, views, protocol, corruption=corruption)
     for view, found in zip(views, among, strict=True):
-        (alone,) = task(protocol, spoiling=spoiling).prepared(stored, 1, [view])
+        (alone,) = made(stored, 1, [view], protocol, corruption=corruption)
         for field in fields(alone):
             assert torch.equal(torch.as_tensor(getattr(alone, field.name)), torch.as_tensor(getattr(found, field.name)))
 
@@ -156,9 +171,9 @@ def test_a_view_is_the_same_alone_and_among_others(dataset, protocol, spoiling):
 @pytest.mark.parametrize(("protocol", "times"), [("paper", 2), ("strict", 5)])
 def test_frames_are_estimated_once_for_all_rotations_that_share_them(dataset, monkeypatch, protocol, times):
     estimated = []
-    monkeypatch.setattr(protocols, "prepare", lambda *given: estimated.append(given) or prepare(*given))
-    views = [View(0, 0), View(0, 1), View(0, 2), View(1, 1), View(1, 2)]
-    assert len(task(protocol).prepared(dataset.items("test")[0].load(), 0, views)) == len(views)
+    monkeypatch.setattr(views_module, "prepare", lambda *given: estimated.append(given) or prepare(*given))
+    views = [TestView(0, 0), TestView(0, 1), TestView(0, 2), TestView(1, 1), TestView(1, 2)]
+    assert len(made(dataset.items("test")[0].load(), 0, views, protocol)) == len(views)
     assert len(estimated) == times
 
 
@@ -174,11 +189,10 @@ def test_a_planted_cheat_looks_perfect_under_paper_and_random_under_strict(model
     """Where a cloud has fewer points than frames the rest is the identity. Turned with the points, it is the answer."""
     monkeypatch.setattr(predicting, "load_network", lambda path: (Cheat(), [], {}))
     sparse = replace(model, settings=SETTINGS | {"points": 20})
-    sizes = {"rotations": 4, "resamplings": 4, "workers": 1, "progress": False}
     errors = {}
     for protocol in ("paper", "strict"):
-        found = measure_rotation(sparse, dataset, tmp_path / protocol, protocol, **sizes)
-        errors[protocol] = found["modes"]["siamese"]["all"]["all_classes"]["mean"]
+        found = measure_rotation(measurement(sparse, dataset, tmp_path / protocol, protocol), 4, 4)
+        errors[protocol] = found.modes.siamese.all.all_classes.mean
     assert errors["paper"] < 1e-6
     assert errors["strict"] == pytest.approx(EXPECTED_RANDOM_RAE, abs=0.06)
 
@@ -186,28 +200,28 @@ def test_a_planted_cheat_looks_perfect_under_paper_and_random_under_strict(model
 def test_classes_that_are_not_shared_are_left_out_and_named(model, dataset, tmp_path):
     names = (dataset.classes[0], "whale", dataset.classes[2])
     other = replace(dataset, classes=names)
-    found = measure_classification(model, other, tmp_path, "strict", rotations=1, workers=1, progress=False)
-    assert found["classes"] == [dataset.classes[0], dataset.classes[2]]
-    assert found["missing"] == sorted(["whale", dataset.classes[1]])
-    assert found["shapes"] == 4
+    found = measure_classification(measurement(model, other, tmp_path), rotations=1)
+    assert found.classes == (dataset.classes[0], dataset.classes[2])
+    assert found.missing == tuple(sorted(["whale", dataset.classes[1]]))
+    assert found.shapes == 4
     nothing = replace(dataset, classes=("whale", "carp", "eel"))
-    with pytest.raises(ValueError, match="has no class that the weights"):
-        measure_classification(model, nothing, tmp_path, "strict", workers=1, progress=False)
+    with pytest.raises(ValueError, match="shares no class with the weights"):
+        measure_classification(measurement(model, nothing, tmp_path))
 
 
 def test_the_network_itself_loses_nothing_under_rotation(model, dataset, tmp_path):
-    found = measure_equivariance(model, dataset, tmp_path, rotations=3, workers=1, progress=False)
-    assert found["network"]["pose_degrees_max"] < 0.1
-    assert found["network"]["activation_max"] < 1e-4
-    assert found["accuracy"]["exact_frames"] == found["accuracy"]["nr"]
-    assert found["resampled"]["pose_degrees_median"] > found["network"]["pose_degrees_median"]
+    found = measure_equivariance(measurement(model, dataset, tmp_path), rotations=3)
+    assert found.network.pose_degrees_max < 0.1
+    assert found.network.activation_max < 1e-4
+    assert found.accuracy.exact_frames == found.accuracy.nr
+    assert found.resampled.pose_degrees_median > found.network.pose_degrees_median
 
 
 def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path):
     levels = tuple(
-        Spoiling(kind, level)
+        Corruption(kind, level)
         for kind, level in (
-            ("patches", 0.5),
+            ("frames", 0.5),
             ("points", 40),
             ("noise", 0.02),
             ("outliers", 0.1),
@@ -216,39 +230,39 @@ def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path):
             ("density", 4.0),
         )
     )
-    found = measure_robustness(model, dataset, tmp_path, "strict", levels=levels, workers=1, progress=False)
-    assert [(row["kind"], row["level"]) for row in found["levels"]] == [(s.kind, s.level) for s in levels]
-    assert all(0 <= row["accuracy"] <= 1 and 0 <= row["rae_symmetric"] <= 1 for row in found["levels"])
+    found = measure_robustness(measurement(model, dataset, tmp_path), levels)
+    assert [(row.kind, row.level) for row in found.levels] == [(s.kind, s.level) for s in levels]
+    assert all(0 <= row.accuracy <= 1 and 0 <= row.rae_symmetric <= 1 for row in found.levels)
 
 
 def test_a_network_without_poses_is_measured_by_its_names_alone(dataset, tmp_path):
     network = PointNet(BaselineConfig("pointnet", 3))
     save_network(tmp_path / "weights.safetensors", network, dataset.classes, {"settings": SETTINGS})
-    model, options = Model.load(tmp_path), {"workers": 1, "progress": False}
-    with pytest.raises(ValueError, match="has no pose to give"):
-        measure_rotation(model, dataset, tmp_path, "strict", **options)
-    levels = (Spoiling("noise", 0.01),)
-    (row,) = measure_robustness(model, dataset, tmp_path, "strict", levels=levels, **options)["levels"]
-    assert 0 <= row["accuracy"] <= 1
-    assert row["rae"] is row["rae_all"] is row["rae_symmetric"] is None
-    found = measure_equivariance(model, dataset, tmp_path, rotations=2, **options)
+    model = Model.load(tmp_path)
+    with pytest.raises(ValueError, match="predicts no pose"):
+        measure_rotation(measurement(model, dataset, tmp_path))
+    levels = (Corruption("noise", 0.01),)
+    (row,) = measure_robustness(measurement(model, dataset, tmp_path), levels).levels
+    assert 0 <= row.accuracy <= 1
+    assert row.rae is row.rae_all is row.rae_symmetric is None
+    found = measure_equivariance(measurement(model, dataset, tmp_path), rotations=2)
     for way in ("network", "frames", "resampled"):
-        assert found[way]["pose_degrees_median"] is found[way]["pose_degrees_max"] is None
-        assert found[way]["activation_max"] > 0  # coordinates are all that it sees
+        assert getattr(found, way).pose_degrees_median is getattr(found, way).pose_degrees_max is None
+        assert getattr(found, way).activation_max > 0  # coordinates are all that it sees
 
 
 def test_pairs_are_two_views_of_one_shape_with_different_points():
     shape, resampling = np.array([5, 3, 5, 3, 5]), np.array([0, 0, 0, 1, 1])
-    first, second = pairs(shape, resampling)
+    first, second = siamese_pairs(shape, resampling)
     found = {frozenset(p) for p in zip(first.tolist(), second.tolist(), strict=True)}
     assert found == {frozenset(p) for p in ((0, 4), (2, 4), (1, 3))}
 
 
 def test_neighbours_are_the_same_view_of_the_next_shape_of_the_class():
     shape, label = np.array([0, 0, 1, 1, 2, 2, 3, 3]), np.array([4, 4, 4, 4, 7, 7, 4, 4])
-    first, second = neighbours(shape, label)
+    first, second = category_pairs(shape, label)
     assert list(zip(first.tolist(), second.tolist(), strict=True)) == [(0, 2), (1, 3), (2, 6), (3, 7), (6, 0), (7, 1)]
-    assert [len(rows) for rows in neighbours(shape[:0], label[:0])] == [0, 0]
+    assert [len(rows) for rows in category_pairs(shape[:0], label[:0])] == [0, 0]
 
 
 def test_weights_that_do_not_say_how_they_were_trained_are_one_sentence(model, tmp_path):
@@ -261,3 +275,42 @@ def test_weights_that_do_not_say_how_they_were_trained_are_one_sentence(model, t
 def test_a_folder_without_weights_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match=r"holds no weights \(weights.safetensors\)"):
         Model.load(tmp_path)
+
+
+@pytest.mark.parametrize("config", ["paper", "features"])
+def test_frames_that_are_left_out_change_the_predictions_of_every_network(config, dataset, tmp_path):
+    torch.manual_seed(0)
+    network = QECNet(replace(CONFIGS[config], classes=3)).eval()
+    settings = SETTINGS | {"points": 600, "frames": 512, "patches": 64, "neighbours": 9}
+    save_network(tmp_path / "weights.safetensors", network, dataset.classes, {"settings": settings})
+    few = measurement(Model.load(tmp_path), dataset, tmp_path, shapes=[0])
+    views = [TestView(1, 1), TestView(2, 2)]
+    whole = few.predict("whole", views)
+    kept = {level: few.predict(f"{level}", views, corruption=Corruption("frames", level)) for level in (0.5, 0.75, 1)}
+    assert np.array_equal(kept[1].activations, whole.activations)
+    assert len({found.activations.tobytes() for found in kept.values()}) == 3
+    assert (kept[0.5].points == 600).all()
+
+
+def test_a_share_of_the_frames_is_left_out(dataset):
+    stored, views = dataset.items("test")[0].load(), [TestView(0, 1)]
+    (whole,), (half,) = (made(stored, 0, views, "strict", corruption=c) for c in (None, Corruption("frames", 0.5)))
+    assert torch.equal(half.poses, whole.poses)
+    assert not (half.valid & ~whole.valid).any()
+    assert half.valid.sum() <= len(half.valid) / 2
+
+
+def test_results_count_the_points_that_there_are(model, dataset, tmp_path):
+    """A stored cloud of 300 points gives views of 240, whatever the settings allow."""
+    for number, item in enumerate(dataset.items("test")[:4]):
+        for split in ("train", "test"):
+            cloud = item.load().sample(300, torch.Generator().manual_seed(number))
+            folder = tmp_path / "data" / dataset.classes[item.label] / split
+            folder.mkdir(parents=True, exist_ok=True)
+            write(folder / f"{number}.xyz", cloud)
+    stored = open_dataset("stored", tmp_path / "data")
+    found = measure_classification(measurement(model, stored, tmp_path), rotations=1)
+    assert model.settings["points"] == 400
+    assert found.points == 240
+    levels = (Corruption("points", 100), Corruption("points", 2000))
+    assert [row.points for row in measure_robustness(measurement(model, stored, tmp_path), levels).levels] == [100, 240]

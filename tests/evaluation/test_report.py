@@ -5,21 +5,26 @@ import io
 import json
 import re
 import shutil
+from html import unescape
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from scipy.spatial.transform import Rotation
 from tests.evaluation.synthetic import make_run, pose_baselines, predictions
 
 from qecnet.datasets import Dataset, make_furniture
-from qecnet.evaluation.metrics import NO_SYM
-from qecnet.evaluation.published import CLASSIFICATION, ROBUSTNESS, ROTATION
-from qecnet.evaluation.report import build_report
-from qecnet.evaluation.report.page import Csv, small
-from qecnet.evaluation.report.pairing import mean_interval, same_class, same_shape, typical, worst_names, worst_poses
-from qecnet.evaluation.report.spheres import directions
+from qecnet.evaluation import NO_SYM, build_report, published_figures, write_result
+from qecnet.evaluation.report._gallery import (
+    choose_typical,
+    choose_worst_classes,
+    choose_worst_poses,
+    error_interval,
+    pair_same_class,
+    pair_same_shape,
+    pose_directions,
+)
+from qecnet.evaluation.report._table import FORMATS, data_table
 from qecnet.evaluation.rotation import siamese_errors
 from qecnet.files import as_json
 
@@ -74,12 +79,6 @@ class Page(HTMLParser):
         return " ".join("".join(self.texts).split())
 
 
-@pytest.fixture(autouse=True)
-def undrawn(monkeypatch):
-    """Panels are drawn to the last step, which takes most of the time; `made` comes earlier and is drawn in full."""
-    monkeypatch.setattr(Figure, "savefig", lambda self, file, **_: file.write('<svg viewBox="0 0 1 1"></svg>'))
-
-
 def damage(path, change):
     path.write_bytes(as_json(change(json.loads(path.read_text()))))
 
@@ -91,7 +90,7 @@ def table(made, name):
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = make_run(tmp_path_factory.mktemp("runs") / "qec-run", siamese=0.1)
-    (folder / "evaluation" / "pose-baselines.json").write_bytes(as_json(pose_baselines()))
+    write_result(folder / "evaluation", pose_baselines())
     return folder
 
 
@@ -147,49 +146,49 @@ def test_the_page_is_light(made):
     assert len(made.page) < 6e6
 
 
-def test_the_page_is_the_same_each_time(tmp_path, monkeypatch):
-    monkeypatch.undo()
+def test_the_page_is_the_same_each_time(tmp_path):
     folder = make_run(tmp_path / "run", ("equivariance",))
     assert build_report(folder) == build_report(folder)
 
 
 def test_table_1_has_published_and_measured_figures(page, result):
-    rows = {row[0].split(" ")[0]: row for row in page.rows if len(row) in (4, 6) and "." in row[-1]}
-    for published in CLASSIFICATION:
-        (row,) = [r for r in page.rows if r and r[0].removesuffix(" quoted") == published.method and len(r) == 4]
+    for published in published_figures().classification:
+        (row,) = [r for r in page.rows if r and r[0].removesuffix(" [quoted]") == published.method and len(r) == 4]
         assert row[-1] == f"{100 * published.ar:.2f}"
-        assert row[0].endswith("quoted") is not published.rerun
-    (ours,) = [row for row in page.rows if row and row[0] == "QEC (ours), siamese loss qec-run"]
+        assert row[0].endswith("[quoted]") is not published.rerun
+    (ours,) = [row for row in page.rows if row and row[0] == "QEC as in the paper, siamese loss [qec-run]"]
     expected = [result(f"classification-{p}")[which]["accuracy"] for which in ("nr", "ar") for p in ("strict", "paper")]
     assert [cell[:4] for cell in ours[2:]] == [f"{100 * value:.1f}" for value in expected]
-    assert "PointNet" in rows
 
 
 def test_what_was_not_measured_is_a_dash(page):
-    (pointnet,) = [row for row in page.rows if row and row[0] == "PointNet pointnet-run"]
+    (pointnet,) = [row for row in page.rows if row and row[0] == "PointNet [pointnet-run]"]
     assert [cell == "–" for cell in pointnet[2:]] == [False, True, False, True]
 
 
 def test_plain_errors_stand_beside_symmetric_ones(made, result):
     rows = table(made, "table2-rotation.csv")
-    assert [row["method"] for row in rows[: len(ROTATION)]] == [row.method for row in ROTATION]
-    measured = [row for row in rows if row["source"] == "measured here"]
+    published = published_figures().rotation
+    assert [row["method"].removesuffix(" [quoted]") for row in rows[: len(published)]] == [r.method for r in published]
+    measured = [row for row in rows if row["group"].startswith("Measured here")]
     assert len(measured) == 2 * 3 * 2 * 2
     for plain, symmetric in zip(measured[::2], measured[1::2], strict=True):
         assert (plain["error"], symmetric["error"]) == ("plain", "symmetric")
-        groups = result(f"rotation-{plain['protocol']}")["modes"][plain["mode"]][plain["counted"]]
+        mode, counted = plain["method"].split(", ")
+        counted = "all" if counted == "all" else "correct"
+        groups = result(f"rotation-{plain['protocol']}")["modes"][mode][counted]
         assert float(plain["no_sym"]) == groups["no_sym"]["mean"]
         assert float(symmetric["night_stand"]) == groups["per_class"]["night_stand"]["symmetric"]["mean"]
-        assert float(symmetric["all_classes"]) <= float(plain["all_classes"])
+        assert float(symmetric["avg"]) <= float(plain["avg"])
 
 
-def test_table_3_is_the_papers_columns_beside_ours(made, result):
+def test_table_3_is_the_papers_levels_beside_ours(made, result):
     rows = table(made, "table3-robustness.csv")
-    assert [float(row["accuracy"]) for row in rows[: len(ROBUSTNESS)]] == [row.accuracy for row in ROBUSTNESS]
+    published = published_figures().robustness
+    assert [float(row["as_published_accuracy"]) for row in rows] == [row.accuracy for row in published]
     levels = {(one["kind"], one["level"]): one for one in result("robustness-strict")["levels"]}
-    strict = [row for row in rows if row["protocol"] == "strict"]
-    assert [(r["kind"], float(r["level"])) for r in strict] == [(r.kind, r.level) for r in ROBUSTNESS]
-    assert all(float(row["rae_all"]) == levels[row["kind"], float(row["level"])]["rae_all"] for row in strict)
+    ours = [float(row["measured_here_strict_all_pairs"]) for row in rows]
+    assert ours == [levels[row.kind, row.level]["rae_all"] for row in published]
 
 
 def test_pose_baselines_are_two_tables_with_the_network_in_both(made, page, result):
@@ -202,21 +201,21 @@ def test_pose_baselines_are_two_tables_with_the_network_in_both(made, page, resu
         ("category-level", "category_level", "category"),
     ):
         rows = table(made, f"pose-baselines-{name}.csv")
-        assert [row["method"] for row in rows[:-2:2]] == list(found[key])
-        assert float(rows[0]["no_sym"]) == found[key]["Mean LRF"]["no_sym"]["mean"]
+        assert [row["method"] for row in rows[:-2:2]] == list(getattr(found, key))
+        assert float(rows[0]["no_sym"]) == getattr(found, key)["Mean LRF"].no_sym.mean
         ours = result("rotation-strict")["modes"][mode]["all"]["no_sym"]
         assert (float(rows[-2]["no_sym"]), float(rows[-1]["no_sym"])) == (ours["mean"], ours["symmetric"]["mean"])
 
 
 def test_every_table_can_be_had_from_the_page(made, page):
     downloads = [link for link in page.links if link.startswith("data:text/csv")]
-    assert len(downloads) + len(("failures-names.csv", "failures-poses.csv")) == len(made.tables)
+    assert len(downloads) + len(("failures-classes.csv", "failures-poses.csv")) == len(made.tables)
 
 
 def test_shapes_that_we_make_are_drawn_without_data(made):
     text = made.page.decode()
     clouds = json.loads(re.search(r'id="clouds"[^>]*>(.*?)</script>', text)[1])
-    parts = [json.loads(found) for found in re.findall(r"data-parts='([^']*)'", text)]
+    parts = [json.loads(unescape(found)) for found in re.findall(r'data-parts="([^"]*)"', text)]
     assert {place for picture in parts for place, *_ in picture} == set(range(len(clouds)))
     assert all(np.linalg.norm(part[1:5]) == pytest.approx(1, abs=1e-4) for picture in parts for part in picture)
 
@@ -254,18 +253,18 @@ def test_results_without_their_predictions_are_not_said_to_be_unmeasured(strict)
         path.unlink()
     page = Page(build_report(strict).page)
     assert page.sections == SECTIONS
-    assert page.text.count("drawn from predictions of single views, and the run's folder has none") == 2
+    assert page.text.count("drawn from predictions of single views, which the run's folder does not have") == 2
     assert "has not been measured under the protocol strict" not in page.text
 
 
 def test_the_head_says_what_was_held_out(page):
-    assert "the 100 training shapes of generated furniture (10% of them held out) for 12 epochs" in page.text
+    assert "the 100 training shapes of procedural shapes (10% of them held out) for 12 epochs" in page.text
 
 
 def test_a_baseline_has_no_poses_to_report(other):
     page = Page(build_report(other).page)
-    assert page.text.count("has no pose to give") == 3
-    assert "The worst names" in page.text
+    assert page.text.count("it predicts no pose") == 3
+    assert "The worst classifications" in page.text
     assert "The worst poses" not in page.text
 
 
@@ -286,11 +285,9 @@ def test_a_class_without_any_right_view_is_a_dash(strict):
 
     damage(strict / "evaluation" / "rotation-strict.json", without)
     made = build_report(strict)
-    rows = [
-        r for r in table(made, "table2-rotation.csv") if (r["source"], r["counted"]) == ("measured here", "correct")
-    ]
+    rows = [r for r in table(made, "table2-rotation.csv") if r["method"].endswith("correctly classified")]
     assert [row["chair"] for row in rows] == [""] * 6
-    (dashes,) = [row for row in Page(made.page).rows if row and row[0] == "siamese, pairs named right"]
+    (dashes,) = [row for row in Page(made.page).rows if row and row[0] == "siamese, correctly classified"]
     assert dashes[1:6] == ["plain", "–", "–", "–", "–"]
 
 
@@ -305,18 +302,18 @@ def test_names_from_outside_are_escaped(tmp_path):
 
 DAMAGES = {
     "classification-strict.json": [
-        (lambda d: d | {"nr": None}, "nr is no object"),
-        (lambda d: d | {"nr": d["nr"] | {"confusion": [[1]]}}, "nr.confusion is no square of 10 × 10 counts"),
-        (lambda d: d | {"nr": d["nr"] | {"accuracy": "good"}}, "nr.accuracy is no number"),
-        (lambda d: {k: v for k, v in d.items() if k != "classes"}, "classes is not there"),
-        (lambda d: d | {"protocol": "paper"}, "is a result of classification, paper"),
+        (lambda d: d | {"nr": None}, "nr is not an object"),
+        (lambda d: d | {"nr": d["nr"] | {"confusion": [[1]]}}, "nr.confusion is not a table of 10 × 10 counts"),
+        (lambda d: d | {"nr": d["nr"] | {"accuracy": "good"}}, "nr.accuracy is not a number"),
+        (lambda d: {k: v for k, v in d.items() if k != "classes"}, "classes is missing"),
+        (lambda d: d | {"protocol": "paper"}, "was measured under the protocol paper"),
     ],
     "rotation-strict.json": [
-        (lambda d: d | {"modes": {}}, "modes.canonical is not there"),
-        (lambda d: d | {"rotations": 1.5}, "rotations is no whole number"),
+        (lambda d: d | {"modes": {}}, "modes.canonical is missing"),
+        (lambda d: d | {"rotations": 1.5}, "rotations is not a whole number"),
     ],
-    "robustness-strict.json": [(lambda d: d | {"levels": [1]}, r"levels\[0\] is no object")],
-    "equivariance-strict.json": [(lambda d: d | {"frames": True}, "frames is no object")],
+    "robustness-strict.json": [(lambda d: d | {"levels": [1]}, r"levels\[0\] is not an object")],
+    "equivariance-strict.json": [(lambda d: d | {"frames": True}, "frames is not an object")],
 }
 
 
@@ -342,8 +339,8 @@ def test_damaged_predictions_are_one_sentence(strict):
 
 
 def test_csv_keeps_all_digits_and_leaves_out_what_is_not_there():
-    written = Csv("a.csv", ["x", "y", "z"], [["one, two", 0.1 + 0.2, None]]).encoded()
-    assert written == b'x,y,z\n"one, two",0.30000000000000004,\n'
+    written = data_table("a.csv", ["x", "y", "z"], [["one, two", 0.1 + 0.2, None]]).to_csv()
+    assert written == b'group,protocol,x,y,z\n,,"one, two",0.30000000000000004,\n'
 
 
 @pytest.mark.parametrize(
@@ -351,7 +348,7 @@ def test_csv_keeps_all_digits_and_leaves_out_what_is_not_there():
     [(None, "–"), (0.0, "0"), (0.04, "0.04"), (2e-5, "2.0·10<sup>−5</sup>"), (-3e-7, "−3.0·10<sup>−7</sup>")],
 )
 def test_small_numbers_are_powers_of_ten(value, said):
-    assert small(value) == said
+    assert str(FORMATS["power"](value)) == said
 
 
 @pytest.fixture(scope="module")
@@ -362,19 +359,19 @@ def found():
 def test_directions_take_the_rotation_out_again(found):
     """Against SciPy; and a network that is exactly equivariant points the same way for every rotation."""
     turned, poses = (Rotation.from_quat(q, scalar_first=True) for q in (found.rotation, found.poses[:, 0]))
-    np.testing.assert_allclose(directions(found), (turned.inv() * poses).apply([1, 0, 0]), atol=1e-6)
+    np.testing.assert_allclose(pose_directions(found), (turned.inv() * poses).apply([1, 0, 0]), atol=1e-6)
 
 
 def test_pairs_are_those_of_table_2(found):
-    pairs = same_shape(found)
-    groups = siamese_errors(found)["all"]["all_classes"]
-    assert len(pairs.first) == groups["count"]
-    assert pairs.plain.mean() / np.pi == pytest.approx(groups["mean"])
-    assert pairs.symmetric.mean() / np.pi == pytest.approx(groups["symmetric"]["mean"])
+    pairs = pair_same_shape(found)
+    groups = siamese_errors(found).all.all_classes
+    assert len(pairs.first) == groups.count
+    assert pairs.plain.mean() / np.pi == pytest.approx(groups.mean)
+    assert pairs.symmetric.mean() / np.pi == pytest.approx(groups.symmetric.mean)
 
 
 def test_pairs_of_a_class_are_two_shapes_named_right(found):
-    pairs = same_class(found)
+    pairs = pair_same_class(found)
     assert (found.label[pairs.first] == found.label[pairs.second]).all()
     assert (found.shape[pairs.first] != found.shape[pairs.second]).all()
     assert found.correct[pairs.first].all()
@@ -382,42 +379,42 @@ def test_pairs_of_a_class_are_two_shapes_named_right(found):
 
 
 def test_the_typical_pair_of_a_class_has_its_median_error(found):
-    pairs = same_class(found)
-    chosen = typical(found, pairs)
+    pairs = pair_same_class(found)
+    chosen = choose_typical(found, pairs)
     for first, error in zip(chosen.first, chosen.symmetric, strict=True):
         of_class = np.sort(pairs.symmetric[found.label[pairs.first] == found.label[first]])
         assert error == of_class[(len(of_class) - 1) // 2]
 
 
 def test_the_worst_come_first_and_one_for_each_shape(found):
-    pairs = same_shape(found)
-    chosen = worst_poses(found, pairs, 20)
+    pairs = pair_same_shape(found)
+    chosen = choose_worst_poses(found, pairs, 20)
     assert len(chosen.first) == 20
     assert (np.diff(chosen.symmetric) <= 0).all()
     assert len(set(found.shape[chosen.first])) == 20
     named = found.correct[pairs.first] & found.correct[pairs.second]
     assert chosen.symmetric[0] == pairs.symmetric[named].max()
-    rows = worst_names(found, 20)
+    rows = choose_worst_classes(found, 20)
     assert not found.correct[rows].any()
     assert len(set(found.shape[rows])) == len(rows) == 20
 
 
 def test_a_perfect_network_has_no_failures_to_show(tmp_path):
     right = predictions(make_furniture(10), np.random.default_rng(0), views=2, accuracy=1.0)
-    assert len(worst_names(right, 20)) == 0
+    assert len(choose_worst_classes(right, 20)) == 0
     page = Page(build_report(make_run(tmp_path / "run", protocols=("strict",), accuracy=1.0)).page)
     assert page.sections == SECTIONS
 
 
 def test_the_interval_of_errors_holds_their_mean_and_draws_shapes(found):
-    low, high = mean_interval(found, NO_SYM, only_correct=False)
-    mean = siamese_errors(found)["all"]["no_sym"]["mean"]
+    low, high = error_interval(found, NO_SYM, only_correct=False)
+    mean = siamese_errors(found).all.no_sym.mean
     assert low < mean < high
     # Pairs of one shape go together: as if independent, the interval of so many pairs would be much narrower.
-    pairs = same_shape(found)
+    pairs = pair_same_shape(found)
     errors = pairs.plain[np.isin(np.array(found.classes)[found.label[pairs.first]], NO_SYM)] / np.pi
     assert high - low > 1.2 * 2 * 1.96 * errors.std() / np.sqrt(len(errors))
-    assert mean_interval(found, ("no such class",), only_correct=False) is None
+    assert error_interval(found, ("no such class",), only_correct=False) is None
 
 
 def test_an_aligned_pair_is_drawn_aligned(tmp_path):
@@ -431,6 +428,6 @@ def test_an_aligned_pair_is_drawn_aligned(tmp_path):
     kept["poses"] = np.repeat(exact.as_quat(scalar_first=True)[:, None], 2, axis=1).astype(np.float32)
     np.savez(path, **kept)
     text = build_report(folder).page.decode()
-    after = [json.loads(p) for p in re.findall(r"aligned' data-parts='([^']*)'", text)]
+    after = [json.loads(unescape(p)) for p in re.findall(r'aligned" data-parts="([^"]*)"', text)]
     assert len(after) > 20
     assert all(abs(part[1]) == pytest.approx(1, abs=1e-5) for picture in after for part in picture)

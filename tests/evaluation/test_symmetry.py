@@ -15,8 +15,8 @@ from qecnet.evaluation import (
     EXPECTED_RANDOM_RAE,
     IDENTITY,
     NO_SYM,
-    angles,
-    relative,
+    relative_rotation,
+    rotation_angles,
     symmetric_angles,
     symmetric_distance,
 )
@@ -55,9 +55,9 @@ def test_closure_identity_and_inverses(group):
     elements = group.elements()
     assert elements.shape == (group.order, 4)
     assert np.array_equal(elements[0], IDENTITY)
-    products = relative(elements[:, None], elements[None]).reshape(-1, 1, 4)
-    assert angles(products, elements).min(1).max() < 1e-14
-    apart = angles(elements[:, None], elements[None]) + 7 * np.eye(group.order)
+    products = relative_rotation(elements[:, None], elements[None]).reshape(-1, 1, 4)
+    assert rotation_angles(products, elements).min(1).max() < 1e-14
+    apart = rotation_angles(elements[:, None], elements[None]) + 7 * np.eye(group.order)
     assert apart.min() == pytest.approx(2 * np.pi / group.order if group.order > 1 else 7)
 
 
@@ -77,7 +77,7 @@ def test_never_more_than_the_plain_angle(group):
     second = np.concatenate((random_wxyz(4000, 1), random_wxyz(2000, 2)))
     predicted = np.concatenate((random_wxyz(4000, 3), near))
     for first in (random_wxyz(6000, 4), IDENTITY):
-        plain = angles(predicted, relative(first, second))
+        plain = rotation_angles(predicted, relative_rotation(first, second))
         symmetric = symmetric_distance(predicted, first, second, group)
         assert (symmetric <= plain).all()
         assert (symmetric >= 0).all()
@@ -118,7 +118,8 @@ def test_off_by_an_element_is_right_up_to_symmetry(group):
     first, second, s = random_wxyz(200, 0), random_wxyz(200, 1), of_group(group, 200, 2)
     off = wxyz(rotation_of(second) * rotation_of(s) * rotation_of(first).inv())
     np.testing.assert_allclose(symmetric_distance(off, first, second, group), 0, atol=1e-14)
-    np.testing.assert_allclose(angles(off, relative(first, second)), rotation_of(s).magnitude(), atol=1e-12)
+    plain = rotation_angles(off, relative_rotation(first, second))
+    np.testing.assert_allclose(plain, rotation_of(s).magnitude(), atol=1e-12)
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"order {g.order}")
@@ -147,7 +148,7 @@ def test_a_turn_on_the_wrong_side_of_the_view_is_no_symmetry():
 def test_a_perfect_predictor_scores_nothing(group):
     first, second = random_wxyz(100, 0), random_wxyz(100, 1)
     for dtype, close in ((np.float64, 1e-15 * 4), (np.float32, 3e-7)):
-        perfect = -relative(first, second).astype(dtype)
+        perfect = -relative_rotation(first, second).astype(dtype)
         np.testing.assert_allclose(symmetric_distance(perfect, first, second, group), 0, atol=close)
 
 

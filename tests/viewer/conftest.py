@@ -5,7 +5,7 @@ import pytest
 import qecnet
 from qecnet.viewer.limits import Limits
 from qecnet.viewer.reader import UploadReader
-from qecnet.viewer.request import Corruption, GalleryShape, Request, RotatedShape, UploadedShape
+from qecnet.viewer.request import CorruptionLevels, GalleryShape, Request, RotatedShape, UploadedShape
 from qecnet.viewer.session import Networks, Session
 from qecnet.viewer.uploads import UploadStore
 
@@ -44,6 +44,6 @@ def request_of():
     def make(rotation=IDENTITY, kind="chair", upload=None, corruption=None, second=None, layers=(), compare=False):
         source = GalleryShape(kind, 1) if upload is None else UploadedShape(upload)
         shape = RotatedShape(source, tuple(rotation))
-        return Request(1, shape, corruption or Corruption(2_000), second, frozenset(layers), compare)
+        return Request(1, shape, corruption or CorruptionLevels(2_000), second, frozenset(layers), compare)
 
     return make

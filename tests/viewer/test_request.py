@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from qecnet.viewer.request import Corruption, GalleryShape, Request, RotatedShape, UploadedShape, parse_request
+from qecnet.viewer.request import CorruptionLevels, GalleryShape, Request, RotatedShape, UploadedShape, parse_request
 
 CORRUPTION = {"points": 900, "noise": 0.01, "outliers": 0, "occlusion": 0.5, "seed": 3}
 SOFA = {"kind": "sofa", "seed": 2, "rotation": [0.6, 0, 0.8, 0]}
@@ -22,7 +22,7 @@ def test_a_valid_request_is_parsed():
     assert parse_request(json.dumps(VALID)) == Request(
         id=7,
         shape=RotatedShape(GalleryShape("sofa", 2), (0.6, 0.0, 0.8, 0.0)),
-        corruption=Corruption(900, 0.01, 0.0, 0.5, 3),
+        corruption=CorruptionLevels(900, 0.01, 0.0, 0.5, 3),
         second=RotatedShape(UploadedShape(4), (1.0, 0.0, 0.0, 0.0)),
         layers=frozenset(("frames", "votes")),
         compare=True,

@@ -11,7 +11,7 @@ from qecnet.algebra import angular_distance, multiply, random_quaternion
 from qecnet.datasets import make_shape
 from qecnet.geometry import PointCloud
 from qecnet.viewer.layers import voting_rounds
-from qecnet.viewer.request import Corruption, GalleryShape, RotatedShape
+from qecnet.viewer.request import CorruptionLevels, GalleryShape, RotatedShape
 from qecnet.viewer.session import Networks, Session
 from qecnet.viewer.shape import view_shape
 from qecnet.viewer.wire import unpack
@@ -45,7 +45,7 @@ def test_a_shape_is_sent_when_it_changes(session, request_of):
     rotated, arrays = unpack(session.respond(request_of((0, 1, 0, 0))))
     assert "shape" not in rotated
     assert not arrays
-    corrupted, arrays = unpack(session.respond(request_of(corruption=Corruption(500, noise=0.02))))
+    corrupted, arrays = unpack(session.respond(request_of(corruption=CorruptionLevels(500, noise=0.02))))
     assert "shape" in corrupted
     assert len(arrays["shape.points"]) == corrupted["answer"]["points"] == 500
 
@@ -59,7 +59,7 @@ def test_a_shape_is_sent_after_a_failed_request(session, store, request_of):
 
 def test_a_second_shape_is_sent_after_a_failed_request(session, request_of):
     with pytest.raises(ValueError, match="point"):
-        session.respond(request_of(corruption=Corruption(1), second=SECOND))
+        session.respond(request_of(corruption=CorruptionLevels(1), second=SECOND))
     session.respond(request_of())
     assert "second" in unpack(session.respond(request_of(second=SECOND)))[0]
     assert "second" not in unpack(session.respond(request_of(second=SECOND)))[0]
@@ -101,7 +101,7 @@ def distance_to(points, positions):
 @pytest.mark.parametrize("which", ["networks", "paper"])
 def test_votes_lead_to_the_pose(which, request):
     networks = request.getfixturevalue(which)
-    cloud = view_shape(make_shape("chair", 1), Corruption(2_000), networks.model.config).cloud
+    cloud = view_shape(make_shape("chair", 1), CorruptionLevels(2_000), networks.model.config).cloud
     observation = networks.observer.observe(cloud)
     rounds = voting_rounds(networks.model.network, observation)
     assert len(rounds) == max(1, len(observation.prediction.ballots))
@@ -138,7 +138,7 @@ def test_the_baseline_does_not_depend_on_the_model(session, store, request_of):
 def test_alignment_finds_the_rotation_between_two_shapes(session, request_of):
     rotation = random_quaternion((), generator=5, dtype=torch.float64)
     second = RotatedShape(GalleryShape("chair", 1), tuple(rotation.tolist()))
-    header, arrays = unpack(session.respond(request_of(corruption=Corruption(10_000), second=second)))
+    header, arrays = unpack(session.respond(request_of(corruption=CorruptionLevels(10_000), second=second)))
     found = header["alignment"]
     assert angular_distance(torch.tensor(found["rotation"], dtype=torch.float64), rotation) < np.radians(2)
     assert found["after"] < found["before"] / 3
@@ -153,10 +153,10 @@ def test_corruptions_do_what_they_say(networks):
     def distance(corruption):
         return torch.cdist(view(corruption)[:500], whole).amin(-1).mean()
 
-    whole = view(Corruption(10_000))
-    assert torch.equal(whole, view(Corruption(10_000))), "the same seed gives the same points"
-    assert not torch.equal(whole, view(Corruption(10_000, seed=1)))
-    assert len(view(Corruption(10_000, occlusion=0.5))) == 5_000
-    assert distance(Corruption(1_000)) < 1e-6
-    assert distance(Corruption(10_000, noise=0.05)) > 0.01
-    assert distance(Corruption(10_000, outliers=0.5)) > 0.05
+    whole = view(CorruptionLevels(10_000))
+    assert torch.equal(whole, view(CorruptionLevels(10_000))), "the same seed gives the same points"
+    assert not torch.equal(whole, view(CorruptionLevels(10_000, seed=1)))
+    assert len(view(CorruptionLevels(10_000, occlusion=0.5))) == 5_000
+    assert distance(CorruptionLevels(1_000)) < 1e-6
+    assert distance(CorruptionLevels(10_000, noise=0.05)) > 0.01
+    assert distance(CorruptionLevels(10_000, outliers=0.5)) > 0.05

@@ -1,4 +1,4 @@
-"""`qec report`: a run's results as one page for the browser, and the tables behind it as CSV files."""
+"""`qec report`: a run's results as one HTML page, and its tables as CSV files."""
 
 from __future__ import annotations
 
@@ -8,25 +8,26 @@ from typing import Annotated
 import typer
 
 from qecnet.cli._output import check_writable, one_sentence
-from qecnet.evaluation.report import build_report
+from qecnet.evaluation import build_report
 from qecnet.files import write_whole
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a run, evaluated with qec evaluate.")],
+    run: Annotated[Path, typer.Argument(help="The folder of a run that qec evaluate has measured.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="The page, .html; RUN/evaluation/report.html by default.")
+        Path | None,
+        typer.Option("-o", "--output", help="The page, e.g. page.html; RUN/evaluation/report.html by default."),
     ] = None,
     compare: Annotated[
         list[Path] | None,
-        typer.Option(help="Another evaluated run, or a folder with pose-baselines.json; as often as needed."),
+        typer.Option(help="Another measured run, or a folder with pose-baselines.json; may be given several times."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Where the dataset is: draws the gallery from it.")] = None,
+    data: Annotated[Path | None, typer.Option(help="The dataset, a folder or a zip file, to draw shapes from.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
 ) -> None:
-    """Write one page with every table and figure, the published ones beside them. Example: qec report runs/x
+    """Write one page with every table and figure beside the published ones. Example: qec report runs/x
 
-    The page needs no network and no other file. CSV files of its tables go to RUN/evaluation.
+    The page works offline and needs no other file. CSV files of its tables go to RUN/evaluation.
     """
     with one_sentence():
         page = output or run / "evaluation" / "report.html"

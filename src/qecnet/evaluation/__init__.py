@@ -1,25 +1,100 @@
-"""How good a model is, measured the same way for each: protocols, metrics, baselines."""
+"""How good a model is: protocols, measurements, typed results, model cards and the report.
 
-from qecnet.evaluation.metrics import (
-    BINS,
-    EXPECTED_RANDOM_RAE,
-    NO_SYM,
-    angles,
-    relative,
-    rotation_groups,
-    rotation_row,
+A `Measurement` says what is measured and how, each `measure_*` function returns its dataclass, `write_result` and
+`read_result` keep it as JSON.
+"""
+
+from qecnet.evaluation.calibration import measure_calibration, write_temperature
+from qecnet.evaluation.card import write_card
+from qecnet.evaluation.classification import measure_classification
+from qecnet.evaluation.corruption import CORRUPTIONS, Corruption
+from qecnet.evaluation.equivariance import measure_equivariance
+from qecnet.evaluation.measurement import Measurement
+from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE, NO_SYM, group_errors, relative_rotation, rotation_angles
+from qecnet.evaluation.published import published_figures
+from qecnet.evaluation.report import Report, build_report, render_page
+from qecnet.evaluation.results import (
+    MODES,
+    PROTOCOLS,
+    BaselineErrors,
+    CalibrationResult,
+    ClassificationResult,
+    CorruptionKind,
+    EquivarianceResult,
+    PoseBaselinesResult,
+    ProtocolName,
+    Result,
+    RobustnessResult,
+    RotationErrors,
+    RotationResult,
+    from_json,
+    read_result,
+    to_json,
+    write_result,
+)
+from qecnet.evaluation.robustness import measure_robustness
+from qecnet.evaluation.rotation import measure_rotation
+from qecnet.evaluation.run import NETWORKS, EvaluatedRun
+from qecnet.evaluation.summary import (
+    MODE_NAMES,
+    SummaryTable,
+    format_degrees,
+    format_error,
+    format_interval,
+    format_percent,
+    summarize,
 )
 from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles, symmetric_distance
+from qecnet.evaluation.unfinished import open_unfinished
 
 __all__ = [
-    "BINS",
+    "CORRUPTIONS",
     "EXPECTED_RANDOM_RAE",
     "IDENTITY",
+    "MODES",
+    "MODE_NAMES",
+    "NETWORKS",
     "NO_SYM",
-    "angles",
-    "relative",
-    "rotation_groups",
-    "rotation_row",
+    "PROTOCOLS",
+    "BaselineErrors",
+    "CalibrationResult",
+    "ClassificationResult",
+    "Corruption",
+    "CorruptionKind",
+    "EquivarianceResult",
+    "EvaluatedRun",
+    "Measurement",
+    "PoseBaselinesResult",
+    "ProtocolName",
+    "Report",
+    "Result",
+    "RobustnessResult",
+    "RotationErrors",
+    "RotationResult",
+    "SummaryTable",
+    "build_report",
+    "format_degrees",
+    "format_error",
+    "format_interval",
+    "format_percent",
+    "from_json",
+    "group_errors",
+    "measure_calibration",
+    "measure_classification",
+    "measure_equivariance",
+    "measure_robustness",
+    "measure_rotation",
+    "open_unfinished",
+    "published_figures",
+    "read_result",
+    "relative_rotation",
+    "render_page",
+    "rotation_angles",
+    "summarize",
     "symmetric_angles",
     "symmetric_distance",
+    "to_json",
+    "write_card",
+    "write_result",
+    "write_temperature",
 ]

@@ -1,101 +1,67 @@
-"""How sure a model is, beside how often it is right; and the temperature that brings the two together."""
+"""Confidence against accuracy, and the temperature that brings the two together."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
-from qecnet.datasets import Dataset, stratified_split
-from qecnet.evaluation.classification import predict_test_views
-from qecnet.evaluation.metrics import Array
-from qecnet.evaluation.predict import Model, Predictions, predict
-from qecnet.evaluation.protocol import Protocol, Task, View
-from qecnet.evaluation.result import described
+from qecnet.datasets import stratified_split
+from qecnet.evaluation.measurement import Measurement
+from qecnet.evaluation.metrics import CALIBRATION_BINS, score_calibration
+from qecnet.evaluation.predict import Predictions
+from qecnet.evaluation.results import CalibrationResult, CalibrationSplit
+from qecnet.evaluation.views import TestView
 from qecnet.files import read_tensors, write_tensors
-from qecnet.models.inputs import prepare_config
 from qecnet.nn import calibrated, fit_temperature
 
-BINS = 15
 
+def measure_calibration(measurement: Measurement, rotations: int = 5) -> CalibrationResult:
+    """Fit the temperature on held-out training shapes, and measure the calibration error there and on the test split.
 
-def measure_calibration(
-    model: Model,
-    dataset: Dataset,
-    folder: Path,
-    protocol: Protocol,
-    *,
-    rotations: int = 5,
-    shapes: Sequence[int] | None = None,
-    seed: int = 0,
-    workers: int | None = None,
-    progress: bool = True,
-) -> dict[str, Any]:
-    """Fits the temperature on the held-out shapes; the errors of calibration there and on `predict_test_views`.
-
-    Held-out shapes are seen as test shapes are: upright and turned, each view of a resampling of its own.
+    Held-out shapes are seen as test shapes are: upright and rotated, each view resampled on its own.
 
     Args:
-        shapes: numbers of the test shapes that are measured; all of them by default.
+        measurement: what is measured, and how.
+        rotations: rotated views of each shape.
+
+    Raises:
+        ValueError: if the model was trained without holding shapes out.
     """
-    sizes: dict[str, Any] = {"workers": workers, "progress": progress}
-    task = Task(protocol, prepare_config(model.settings), model.settings["keep"], seed)
-    views, into = [View(n, n) for n in range(rotations + 1)], folder / f"calibration-{protocol}.npz"
-    held = predict(model, dataset, "train", task, views, into, shapes=_held_out(model, dataset), **sizes)
-    test = predict_test_views(model, dataset, folder, protocol, rotations=rotations, shapes=shapes, seed=seed, **sizes)
+    views = [TestView(n, n) for n in range(rotations + 1)]
+    held = measurement.predict(f"calibration-{measurement.protocol}", views, train_shapes=_held_out(measurement))
+    test = measurement.predict_test_views(rotations)
     temperature = fit_temperature(torch.from_numpy(held.activations), torch.from_numpy(held.label))
-    return described("calibration", protocol, model, dataset, test, seed) | {
-        "rotations": rotations,
-        "temperature": temperature,
-        "bins": BINS,
-        "held_out": _figures(held, temperature),
-        "test": _figures(test, temperature),
-    }
+    return CalibrationResult(
+        **measurement.describe(test),
+        rotations=rotations,
+        temperature=temperature,
+        bins=CALIBRATION_BINS,
+        held_out=_score(held, temperature),
+        test=_score(test, temperature),
+    )
 
 
 def write_temperature(path: Path, temperature: float) -> None:
-    """Into a file of weights, whose tensors stay as they are."""
+    """Write a temperature into a file of weights, whose tensors stay as they are."""
     tensors, about = read_tensors(path)
     write_tensors(path, tensors, about | {"temperature": temperature})
 
 
-def calibration_row(probabilities: Array, labels: Array) -> dict[str, Any]:
-    """What is said of V views' probabilities (V, C) and labels (V,).
-
-    - `ece`, the expected calibration error: the mean distance between confidence and accuracy in 15 bins of equal
-      width, each counting as much as it has views.
-    - `nll`: the mean negative log likelihood of the labels.
-    - `reliability`: mean confidence, accuracy and views of each bin that has any.
-    """
-    confidence, right = probabilities.max(-1), probabilities.argmax(-1) == labels
-    place = np.minimum((confidence * BINS).astype(int), BINS - 1)
-    bins = [(confidence[place == b].mean(), right[place == b].mean(), (place == b).sum()) for b in np.unique(place)]
-    of_label = probabilities[np.arange(len(labels)), labels]
-    return {
-        "accuracy": float(right.mean()),
-        "confidence": float(confidence.mean()),
-        "ece": float(sum(abs(sure - share) * count for sure, share, count in bins) / len(labels)),
-        "nll": float(-np.log(np.maximum(of_label, np.finfo(np.float64).tiny)).mean()),
-        "reliability": [[float(sure), float(share), int(count)] for sure, share, count in bins],
-    }
-
-
-def _figures(found: Predictions, temperature: float) -> dict[str, Any]:
-    """Before and after; before, the activations are but made to add up to 1."""
+def _score(found: Predictions, temperature: float) -> CalibrationSplit:
+    """Score before and after; before, the activations are only made to add up to 1."""
     activations = torch.from_numpy(found.activations).double()
-    rows = {
-        name: calibration_row(calibrated(activations, degree).numpy(), found.label)
-        for name, degree in (("before", 1.0), ("after", temperature))
-    }
-    return {"shapes": len(np.unique(found.shape)), "views": len(found.label), **rows}
+    before, after = (score_calibration(calibrated(activations, t).numpy(), found.label) for t in (1.0, temperature))
+    return CalibrationSplit(len(np.unique(found.shape)), len(found.label), before, after)
 
 
-def _held_out(model: Model, dataset: Dataset) -> list[int]:
-    """The numbers of the train split's shapes that the model's training held out."""
-    share = model.settings.get("validation", 0)
+def _held_out(measurement: Measurement) -> list[int]:
+    """Find the numbers of the training shapes that the model's training held out."""
+    share = measurement.model.settings.get("validation", 0)
     if not share:
-        raise ValueError(f"{model.path}: was trained with no part held out (validation is 0); nothing can be fitted")
-    return stratified_split([item.label for item in dataset.items("train")], share, seed=0)[1]
+        raise ValueError(
+            f"{measurement.model.path}: was trained without a held-out part (validation is 0), so no temperature can "
+            "be fitted; train it with --set validation=0.1"
+        )
+    return stratified_split([item.label for item in measurement.dataset.items("train")], share, seed=0)[1]

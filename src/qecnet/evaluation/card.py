@@ -1,149 +1,109 @@
-"""A card for a set of weights, from the files of its run: what they are, where they come from, what they can't do."""
+"""Model cards: what a set of weights is, how it was trained, how well it does and where its limits are."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from qecnet.evaluation.predict import Model
-from qecnet.nn import QECConfig, QECNet, count_parameters
+from qecnet.evaluation.results import PROTOCOLS, CalibrationResult, ClassificationResult, RotationResult
+from qecnet.evaluation.run import EvaluatedRun, RunSettings
+from qecnet.evaluation.summary import SummaryTable, format_percent, summarize
+from qecnet.nn import count_parameters
 
-_DEFAULTS = ("epochs", "batch_size", "learning_rate", "schedule", "loss", "method", "points", "keep", "subsamplings")
 _DATA = {
     "modelnet10": "ModelNet10 (Princeton), official split; for research use, see https://modelnet.cs.princeton.edu",
     "modelnet40": "ModelNet40 (Princeton), official split; for research use, see https://modelnet.cs.princeton.edu",
-    "shapes": "qecnet's own procedural shapes; no rights of others",
+    "shapes": "qecnet's own procedural shapes, free of third-party rights",
 }
+_SHOWN = ("epochs", "batch_size", "learning_rate", "schedule", "loss", "method", "subsamplings", "thinnest")
 
 
-def card(run: Path) -> str:
-    """Markdown, from the run's weights, settings and results; what was not measured is said to be missing."""
-    model = Model.load(run)
-    settings = model.settings
+def write_card(folder: Path) -> str:
+    """Describe the weights of a run in Markdown, from the files in its folder.
+
+    Args:
+        folder: of a run of `qec train`, evaluated or not.
+
+    Raises:
+        ValueError: if the folder holds no weights or a file in it is damaged.
+    """
+    model = Model.load(folder)
+    run = EvaluatedRun(folder)
+    settings = run.settings
     lines = [
-        f"# Weights: {settings['config']} on {settings['dataset']}, seed {settings['seed']}",
+        f"# Weights: {settings.config} on {settings.dataset}, seed {settings.seed}",
         "",
-        f"- **Network**: {_network(model)}, {count_parameters(model.network):,} parameters, "
-        f"{len(model.classes)} classes.",
-        f"- **Data**: {_DATA.get(settings['dataset'], settings['dataset'])}. Upright shapes only, never a turned one.",
+        f"- **Network**: `{settings.config}`, {count_parameters(model.network):,} parameters, {settings.frames} local "
+        f"reference frames per shape, {len(model.classes)} classes.",
+        f"- **Data**: {_DATA.get(settings.dataset, settings.dataset)}. Trained on upright shapes only. {_points(run)}",
         "- **Trained with**: `qec train --settings settings.json --data PATH --out RUN`",
-        f"- **Settings**: {', '.join(f'{name} {settings[name]}' for name in _DEFAULTS)}, "
-        f"thinnest {settings.get('thinnest', 1.0)}; "
-        "all of them stand in settings.json and in the file itself.",
-        f"- **Poses**: {_supervision(settings)}.",
+        f"- **Settings**: {', '.join(f'{name} {getattr(settings, name)}' for name in _SHOWN)}; settings.json and the "
+        "weights file have all of them.",
+        f"- **Pose supervision**: {_supervision(settings)}.",
     ]
-    if start := settings.get("start"):
+    if settings.start:
         lines.append(
-            f"- **Started with** the weights of `{start}`. What these were trained on they have seen, too: validation "
-            "is clean where the two held out the same shapes, as runs on one dataset do."
+            f"- **Started from** the weights of `{settings.start}`, and so has seen their training shapes too. "
+            "Validation is clean if both held out the same shapes, as runs on one dataset do."
         )
-    result = _read(run / "result.json")
-    if result:
+    if run.outcome is not None and run.outcome.epoch is not None:
+        last = run.outcome
         lines.append(
-            f"- **Last epoch** ({result['epoch']}): train {_percent(result['train_accuracy'])}, validation "
-            f"NR {_percent(result['validation_nr'])}, AR {_percent(result['validation_ar'])} ({result['protocol']} "
-            "protocol, a part of the train split that was not trained on)."
+            f"- **Last epoch** ({last.epoch}): training accuracy {format_percent(last.train_accuracy)}; validation "
+            f"accuracy upright {format_percent(last.validation_nr)}, rotated {format_percent(last.validation_ar)} "
+            f"({last.protocol} protocol, on a held-out part of the training split)."
         )
-    lines += ["", "## Measured on the test split", ""]
-    measured = [*_names(run), *_poses(run), *_confidence(run)]
-    lines += measured or ["Nothing yet: `qec evaluate classification RUN --data PATH` does it."]
+    lines += ["", "## Measured on the test split", "", _measured(run), ""]
     lines += [
         "",
-        "**paper**: frames are turned with the points, pairs named right. **strict**: each view resampled and turned "
-        "on its own, frames estimated after the rotation, every pair. RAE is the angle of the error over π.",
+        "**strict**: each view is resampled and rotated on its own, and its frames are estimated after the rotation. "
+        "**paper**: frames are rotated with the points. *Counted* says whether all views and pairs are averaged or "
+        "only the correctly classified ones, as in the paper. *No-sym* are the classes without rotational symmetry.",
         "",
         "## Limits",
         "",
-        "Knows these classes and no others: " + ", ".join(model.classes) + ". A shape of another kind still gets "
-        "one of these names. Symmetric shapes have no single orientation, and the pose of theirs turns freely.",
+        f"Knows only these classes: {', '.join(model.classes)}. A shape of another class is still given one of them. "
+        "Symmetric shapes have no single orientation: their pose is only meaningful up to the symmetry.",
         "",
     ]
     return "\n".join(lines)
 
 
-def _network(model: Model) -> str:
-    if isinstance(model.network, QECNet):
-        config: QECConfig = model.network.config
-        if config.features is not None:
-            sizes = ", ".join(f"{n.patches} × {n.neighbours}" for n in config.features.neighbourhoods)
-            looks = config.features.looks
-            return f"QECNet with features, {config.points} frames, readings of {sizes}, {looks} look{'s'[: looks > 1]}"
-        level = config.levels[0]
-        return (
-            f"QECNet, {config.points} frames, {level.patches} patches of {level.neighbours}, {level.capsules} capsules"
-            + ("" if config.canonicalize else ", without canonicalisation")
+def _points(run: EvaluatedRun) -> str:
+    """Say how many points a view has: the settings give the most, and smaller clouds have fewer."""
+    settings = run.settings
+    counted = next((result.points for result in run if result.points is not None), None)
+    measured = "" if counted is None else f"; test views have {counted:,} (median)"
+    return (
+        f"At most {settings.points:,} points per shape, of which a resampling of a smaller stored cloud keeps "
+        f"{100 * settings.keep:g}%{measured}."
+    )
+
+
+def _supervision(settings: RunSettings) -> str:
+    parts = []
+    if settings.aligned > 0:
+        parts.append("towards the upright pose of the training shapes, up to the class's declared symmetry")
+    if settings.siamese > 0:
+        parts.append("for the same pose of two resamplings of a shape")
+    return f"trained {' and '.join(parts)}" if parts else "none"
+
+
+def _measured(run: EvaluatedRun) -> str:
+    parts = []
+    for title, kind in (("Accuracy", ClassificationResult), ("Orientation error, angle/π", RotationResult)):
+        tables = [summarize(found) for protocol in PROTOCOLS if (found := run.result(kind, protocol)) is not None]
+        if tables:
+            first = tables[0]
+            rows = [row for table in tables for row in table.rows]
+            parts.append(f"{title}:\n\n{SummaryTable('', first.head, rows, first.labels).to_markdown()}")
+    if (found := next(iter(run.results(CalibrationResult).values()), None)) is not None:
+        before, after, held = (
+            format_percent(scores.ece) for scores in (found.test.before, found.test.after, found.held_out.after)
         )
-    return f"the baseline {model.network.config.kind}"
-
-
-def _supervision(settings: Mapping[str, Any]) -> str:
-    """What training told of poses; settings of before there was such a loss do not name it."""
-    told = []
-    if settings.get("aligned", 0) > 0:
-        told.append("towards upright, in which the train split's shapes stand, up to the class's declared symmetry")
-    if settings.get("siamese", 0) > 0:
-        told.append("two subsamplings of a shape alike")
-    return f"trained {' and '.join(told)}" if told else "trained without a loss on poses"
-
-
-def _names(run: Path) -> list[str]:
-    lines = []
-    for protocol in ("paper", "strict"):
-        found = _read(run / "evaluation" / f"classification-{protocol}.json")
-        for name, which in (("NR/NR", "nr"), ("NR/AR", "ar")):
-            if found:
-                of = found[which]
-                interval = " – ".join(_percent(bound) for bound in of["interval"])
-                cells = name, protocol, _percent(of["accuracy"]), interval, _percent(of["mean_class"])
-                lines.append(f"| {' | '.join(cells)} |")
-    head = ["| accuracy | protocol | overall | 95% interval | mean class |", "|---|---|---|---|---|"]
-    return [*head, *lines, ""] if lines else []
-
-
-def _poses(run: Path) -> list[str]:
-    lines = []
-    for protocol in ("paper", "strict"):
-        found = _read(run / "evaluation" / f"rotation-{protocol}.json")
-        for mode, groups in found["modes"].items() if found else ():
-            row = groups["correct" if protocol == "paper" else "all"]["no_sym"]
-            every = groups["correct" if protocol == "paper" else "all"]["all_classes"]
-            cells = ["–"] * 4
-            if row and every:
-                values = row["mean"], row["median"], every["mean"], every["symmetric"]["mean"]
-                cells = [f"{value:.3f}" for value in values]
-            lines.append(f"| {mode} | {protocol} | {' | '.join(cells)} |")
-    head = [
-        "| pose, RAE | protocol | no-sym mean | no-sym median | all classes | all, up to symmetry |",
-        "|---|---|---|---|---|---|",
-    ]
-    return [*head, *lines] if lines else []
-
-
-def _confidence(run: Path) -> list[str]:
-    found = _read(run / "evaluation" / "calibration.json")
-    if found is None:
-        return []
-    before, after = (_percent(found["test"][when]["ece"]) for when in ("before", "after"))
-    held = _percent(found["held_out"]["after"]["ece"])
-    return [
-        "",
-        f"**Confidence** is calibrated by a temperature of {found['temperature']:g}, fitted on a held-out part of the "
-        f"train split. Expected calibration error ({found['bins']} bins, {found['protocol']} protocol): {after} on the "
-        f"test split, where it would be {before} without; {held} on the held-out part.",
-    ]
-
-
-def _read(path: Path) -> dict[str, Any] | None:
-    if not path.exists():
-        return None
-    try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise ValueError(f"{path}: is damaged ({error})") from error
-    return found
-
-
-def _percent(value: float | None) -> str:
-    return "–" if value is None else f"{100 * value:.1f}%"
+        parts.append(
+            f"**Confidence** is calibrated by a temperature of {found.temperature:g}, fitted on a held-out part of "
+            f"the training split. Expected calibration error ({found.bins} bins, {found.protocol} protocol): {after} "
+            f"on the test split ({before} without calibration), {held} on the held-out part."
+        )
+    return "\n\n".join(parts) or "Nothing yet; run `qec evaluate classification RUN --data PATH`."

@@ -1,78 +1,63 @@
-"""How much a rotation changes, and whose doing it is: the network's (rounding alone), the frames', the points'."""
+"""How much a rotation changes predictions, by cause: the network (rounding alone), the frames, the points."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import asdict
 
 import numpy as np
 
-from qecnet.datasets import Dataset
-from qecnet.evaluation.metrics import angles, relative
-from qecnet.evaluation.predict import Model, Predictions, predict
-from qecnet.evaluation.protocol import Protocol, Task, View
-from qecnet.evaluation.result import described
-from qecnet.models.inputs import prepare_config
+from qecnet.evaluation.measurement import Measurement
+from qecnet.evaluation.metrics import relative_rotation, rotation_angles
+from qecnet.evaluation.predict import Predictions
+from qecnet.evaluation.results import EquivarianceResult, PredictionChange, StageAccuracy
+from qecnet.evaluation.views import TestView
 
 
-def measure_equivariance(
-    model: Model,
-    dataset: Dataset,
-    folder: Path,
-    *,
-    rotations: int = 5,
-    shapes: Sequence[int] | None = None,
-    seed: int = 0,
-    workers: int | None = None,
-    progress: bool = True,
-) -> dict[str, Any]:
-    """Turned views of each test shape against its upright one.
+def measure_equivariance(measurement: Measurement, rotations: int = 5) -> EquivarianceResult:
+    """Compare rotated views of each test shape with its upright one.
 
-    - network: the same points, frames turned with them. What changes is the network's own error.
+    - network: the same points, frames rotated with them. What changes is the network's own error.
     - frames: the same points, frames estimated after the rotation.
-    - resampled: points of its own for each view, and frames from these.
+    - resampled: each view has points of its own, and frames estimated from them.
 
     Args:
-        shapes: numbers of the test shapes that are measured; all of them by default.
+        measurement: what is measured; its protocol is not used.
+        rotations: rotated views of each shape.
     """
-    same = [View(0, turn) for turn in range(rotations + 1)]
-    own = [View(turn, turn) for turn in range(rotations + 1)]
-    ways: dict[str, tuple[Protocol, list[View]]] = {
-        "network": ("paper", same),
-        "frames": ("strict", same),
-        "resampled": ("strict", own),
-    }
-    result: dict[str, Any] = {}
-    accuracy: dict[str, float] = {}
-    for way, (protocol, views) in ways.items():
-        task = Task(protocol, prepare_config(model.settings), model.settings["keep"], seed)
-        into = folder / f"equivariance-{way}.npz"
-        found = predict(model, dataset, "test", task, views, into, shapes=shapes, workers=workers, progress=progress)
-        upright = found.turn == 0
-        if not result:
-            result = described("equivariance", "strict", model, dataset, found, seed) | {"rotations": rotations}
-        accuracy |= {"nr": float(found.where(upright).correct.mean()), way: float(found.where(~upright).correct.mean())}
-        result[way] = _changed_names(found, len(views)) | _changed_poses(found, len(views), model.has_poses)
-    names = {"nr": "nr", "network": "exact_frames", "frames": "reestimated", "resampled": "resampled"}
-    return result | {"accuracy": {names[way]: value for way, value in accuracy.items()}}
+    same = [TestView(0, turn) for turn in range(rotations + 1)]
+    own = [TestView(turn, turn) for turn in range(rotations + 1)]
+    network = measurement.predict("equivariance-network", same, protocol="paper")
+    frames = measurement.predict("equivariance-frames", same, protocol="strict")
+    resampled = measurement.predict("equivariance-resampled", own, protocol="strict")
+    has_poses = measurement.model.has_poses
+    return EquivarianceResult(
+        **measurement.describe(resampled, "strict"),
+        rotations=rotations,
+        network=_change(network, rotations + 1, has_poses),
+        frames=_change(frames, rotations + 1, has_poses),
+        resampled=_change(resampled, rotations + 1, has_poses),
+        accuracy=StageAccuracy(
+            float(resampled.correct[resampled.turn == 0].mean()),
+            *(float(found.correct[found.turn > 0].mean()) for found in (network, frames, resampled)),
+        ),
+    )
 
 
-def _changed_names(found: Predictions, views: int) -> dict[str, float]:
-    """Between the first view of each shape, upright, and its others."""
+def _change(found: Predictions, views: int, has_poses: bool) -> PredictionChange:
+    """Compare the first view of each shape, upright, with its others; poses are those of the true class."""
     activations = found.activations.reshape(-1, views, len(found.classes))
     predicted = found.predicted.reshape(-1, views)
-    return {
-        "activation_max": float(np.abs(activations[:, 1:] - activations[:, :1]).max()),
-        "labels_changed": float((predicted[:, 1:] != predicted[:, :1]).mean()),
-    }
-
-
-def _changed_poses(found: Predictions, views: int, has_poses: bool) -> dict[str, float | None]:
-    """The same of the true class's pose, beyond the rotation itself; None where there are no poses."""
+    change = PredictionChange(
+        float(np.abs(activations[:, 1:] - activations[:, :1]).max()),
+        float((predicted[:, 1:] != predicted[:, :1]).mean()),
+        None,
+        None,
+    )
     if not has_poses:
-        return {"pose_degrees_median": None, "pose_degrees_max": None}
+        return change
     poses = found.poses[:, 1].reshape(-1, views, 4).astype(np.float64)
     upright = np.broadcast_to(poses[:, :1], poses[:, 1:].shape)
-    off = np.degrees(angles(relative(upright, poses[:, 1:]), found.rotation.reshape(-1, views, 4)[:, 1:]))
-    return {"pose_degrees_median": float(np.median(off)), "pose_degrees_max": float(off.max())}
+    rotation = found.rotation.reshape(-1, views, 4)[:, 1:]
+    off = np.degrees(rotation_angles(relative_rotation(upright, poses[:, 1:]), rotation))
+    degrees = {"pose_degrees_median": float(np.median(off)), "pose_degrees_max": float(off.max())}
+    return PredictionChange(**asdict(change) | degrees)

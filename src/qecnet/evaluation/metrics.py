@@ -1,6 +1,6 @@
-"""How right a model is: accuracies with their interval, and errors of rotation (Tab. 1 and 2 of the paper).
+"""Scores of predictions: accuracy with its interval, orientation errors (Tables 1 and 2 of the paper), calibration.
 
-NumPy arrays go in, dictionaries that JSON can hold come out. Rotations are WXYZ, Hamilton, unit, last axis 4.
+NumPy arrays go in, the dataclasses of `results` come out. Rotations are WXYZ, Hamilton, unit, last axis 4.
 """
 
 from __future__ import annotations
@@ -14,149 +14,190 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from qecnet.algebra import angular_distance, conjugate, multiply
+from qecnet.evaluation.results import (
+    BINS,
+    HISTOGRAM_BINS,
+    Accuracy,
+    CalibrationScores,
+    ErrorGroups,
+    ErrorSummary,
+    RotationErrors,
+)
 
 Array = NDArray[Any]
 
 NO_SYM = ("chair", "bed", "sofa", "toilet", "monitor")
-"""The classes of ModelNet10 that the paper averages as No_Sym: a turned one looks different."""
-
-BINS = (5, 10, 15, 20, 25, 30, 45, 60)
-"""Degrees of the cumulative error histogram.
-
-The paper's appendix draws its bins in a figure and lists none in the text, but for the last, 60°; the others are ours.
-"""
+"""The classes of ModelNet10 that the paper averages as No_Sym: they look different after any rotation."""
 
 EXPECTED_RANDOM_RAE = 1 / 2 + 2 / np.pi**2
-"""The mean of angle/π for a rotation drawn uniformly from SO(3), 0.7026: what a guess scores.
+"""The mean of angle/π for a rotation drawn uniformly from SO(3), 0.7026: what a random guess scores.
 
 Its angle θ has the density (1 − cos θ)/π on [0, π], and ∫ θ cos θ dθ = −2 there, so that
 E θ = (π²/2 + 2)/π = π/2 + 2/π. The angle between a guess and any truth has the same distribution.
 """
 
-_HISTOGRAM = np.deg2rad(np.arange(0, 181, 5))
-_DRAWS = 1000
+CALIBRATION_BINS = 15
+
+_HISTOGRAM = np.deg2rad(np.linspace(0, 180, HISTOGRAM_BINS + 1))
+_RESAMPLES = 1000
 _OFF_UNIT = 1e-3
 
 
-def classification(
+def score_classification(
     truth: ArrayLike, predicted: ArrayLike, shape: ArrayLike, classes: Sequence[str], seed: int
-) -> dict[str, Any]:
-    """How often views are named right: `truth` and `predicted` (V,) index into `classes`; `shape` (V,) says of what.
+) -> Accuracy:
+    """Score predicted classes of V views.
 
-    - `accuracy` over all views, and its 95% `interval`. Views of one shape are right or wrong together, so shapes are
-      drawn, with all their views: the percentile bootstrap, 1,000 draws. Where all views are right its width is 0.
-    - `per_class`: by name; None for a class without views. `mean_class`: the mean over the others.
-    - `confusion`: counts, a row for each truth.
+    The 95% interval is a percentile bootstrap over shapes with all their views, 1,000 resamples: views of one shape
+    are right or wrong together. If all views are right its width is 0.
+
+    Args:
+        truth: (V,) true labels, indices into `classes`.
+        predicted: (V,) predicted labels.
+        shape: (V,) which shape each view shows.
+        classes: the class names.
+        seed: of the bootstrap.
     """
-    t, p = labels("truth", truth, classes), labels("predicted", predicted, classes)
+    t, p = check_labels("truth", truth, classes), check_labels("predicted", predicted, classes)
     s = np.asarray(shape)
     if not len(t) == len(p) == len(s):
-        raise ValueError(
-            f"truth, predicted and shape have {len(t)}, {len(p)} and {len(s)} values; there is one of each a view"
-        )
+        raise ValueError(f"truth, predicted and shape have {len(t)}, {len(p)} and {len(s)} values; give one per view")
     if not len(t):
-        raise ValueError("truth has no views; there is nothing to score")
+        raise ValueError("truth has no views; give at least one to score")
     count = len(classes)
     confusion = np.bincount(t * count + p, minlength=count * count).reshape(count, count)
     views, right = confusion.sum(1), confusion.diagonal()
     per_class = {c: float(r / n) if n else None for c, r, n in zip(classes, right, views, strict=True)}
-    return {
-        "accuracy": float(right.sum() / len(t)),
-        "interval": _interval(t == p, s, seed),
-        "mean_class": float(np.mean([share for share in per_class.values() if share is not None])),
-        "per_class": per_class,
-        "confusion": confusion.tolist(),
-    }
+    return Accuracy(
+        float(right.sum() / len(t)),
+        bootstrap_interval((t == p).astype(float), s, seed),
+        float(np.mean([share for share in per_class.values() if share is not None])),
+        per_class,
+        tuple(map(tuple, confusion.tolist())),
+    )
 
 
-def angles(p: ArrayLike, q: ArrayLike) -> Array:
-    """The angle between rotations in radians, 0..π, in float64 (Eq. 3). (..., 4), (..., 4), WXYZ → (...)."""
-    return angular_distance(rotations("p", p), rotations("q", q)).numpy()
+def rotation_angles(p: ArrayLike, q: ArrayLike) -> Array:
+    """Compute the angle between rotations in radians, 0..π, in float64 (Eq. 3). (..., 4), (..., 4), WXYZ → (...)."""
+    return angular_distance(check_rotations("p", p), check_rotations("q", q)).numpy()
 
 
-def relative(a: ArrayLike, b: ArrayLike) -> Array:
-    """What turns pose `a` into pose `b`: `b ∘ a⁻¹`, in float64. (..., 4), (..., 4), WXYZ → (..., 4)."""
-    return multiply(rotations("b", b), conjugate(rotations("a", a))).numpy()
+def relative_rotation(a: ArrayLike, b: ArrayLike) -> Array:
+    """Compute the rotation from pose `a` to pose `b`, `b ∘ a⁻¹`, in float64. (..., 4), (..., 4), WXYZ → (..., 4)."""
+    return multiply(check_rotations("b", b), conjugate(check_rotations("a", a))).numpy()
 
 
-def rotation_row(angles: ArrayLike, symmetric: ArrayLike) -> dict[str, Any] | None:
-    """What is said of n errors of rotation, plain and up to symmetry, (n,) and (n,) in radians; None where n is 0.
+def summarize_errors(angles: ArrayLike, symmetric: ArrayLike) -> RotationErrors | None:
+    """Summarize n orientation errors, plain and up to symmetry.
 
-    `mean` and `median` are of the relative angular error, angle/π; `acc5`, `acc15`, `acc30` and `cumulative` are the
-    shares below so many degrees, a value on the bound being above; `histogram` has bins of 5°.
+    Args:
+        angles: (n,) in radians.
+        symmetric: (n,) the same up to the class's symmetry.
+
+    Returns:
+        Their statistics, or None if n is 0. An error on the bound of a share counts as above it.
     """
-    plain, up_to = _radians("angles", angles), _radians("symmetric", symmetric)
+    plain, up_to = _check_radians("angles", angles), _check_radians("symmetric", symmetric)
     if len(plain) != len(up_to):
-        raise ValueError(f"angles and symmetric have {len(plain)} and {len(up_to)} values; there is one of each a view")
+        raise ValueError(f"angles and symmetric have {len(plain)} and {len(up_to)} values; give one of each per view")
     if not len(plain):
         return None
-    return {"count": len(plain), **_summary(plain), "symmetric": _summary(up_to)}
+    return RotationErrors(count=len(plain), symmetric=ErrorSummary(**_statistics(up_to)), **_statistics(plain))
 
 
-def rotation_groups(
+def group_errors(
     angles: ArrayLike, symmetric: ArrayLike, truth: ArrayLike, classes: Sequence[str], no_sym: Sequence[str] = NO_SYM
-) -> dict[str, Any]:
-    """The `rotation_row` of all views, of those in a class of `no_sym`, and of each class by its name.
+) -> ErrorGroups:
+    """Summarize errors of all views, of those in a class of `no_sym`, and of each class.
 
-    `angles` and `symmetric` (V,) in radians; `truth` (V,) indexes into `classes`.
+    Args:
+        angles: (V,) in radians.
+        symmetric: (V,) the same up to the class's symmetry.
+        truth: (V,) true labels, indices into `classes`.
+        classes: the class names.
+        no_sym: the classes without symmetry.
     """
-    plain, up_to, t = _radians("angles", angles), _radians("symmetric", symmetric), labels("truth", truth, classes)
+    plain, up_to = _check_radians("angles", angles), _check_radians("symmetric", symmetric)
+    t = check_labels("truth", truth, classes)
     if len(t) != len(plain):
-        raise ValueError(f"angles and truth have {len(plain)} and {len(t)} values; there is one of each a view")
+        raise ValueError(f"angles and truth have {len(plain)} and {len(t)} values; give one of each per view")
     apart = np.isin(t, [i for i, name in enumerate(classes) if name in no_sym])
-    return {
-        "all_classes": rotation_row(plain, up_to),
-        "no_sym": rotation_row(plain[apart], up_to[apart]),
-        "per_class": {name: rotation_row(plain[t == i], up_to[t == i]) for i, name in enumerate(classes)},
-    }
+    return ErrorGroups(
+        all_classes=summarize_errors(plain, up_to),
+        no_sym=summarize_errors(plain[apart], up_to[apart]),
+        per_class={name: summarize_errors(plain[t == i], up_to[t == i]) for i, name in enumerate(classes)},
+    )
 
 
-def rotations(name: str, q: ArrayLike) -> Tensor:
-    """Quaternions as float64, made unit to its last digit, which float32 leaves open. (..., 4) → (..., 4), WXYZ."""
+def score_calibration(probabilities: Array, labels: Array) -> CalibrationScores:
+    """Compare confidence with accuracy.
+
+    The expected calibration error is the mean distance between confidence and accuracy in 15 bins of equal width,
+    weighted by their views.
+
+    Args:
+        probabilities: (V, C).
+        labels: (V,) true labels.
+    """
+    confidence, right = probabilities.max(-1), probabilities.argmax(-1) == labels
+    place = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    bins = [(confidence[place == b].mean(), right[place == b].mean(), (place == b).sum()) for b in np.unique(place)]
+    of_label = probabilities[np.arange(len(labels)), labels]
+    return CalibrationScores(
+        float(right.mean()),
+        float(confidence.mean()),
+        float(sum(abs(sure - share) * count for sure, share, count in bins) / len(labels)),
+        float(-np.log(np.maximum(of_label, np.finfo(np.float64).tiny)).mean()),
+        tuple((float(sure), float(share), int(count)) for sure, share, count in bins),
+    )
+
+
+def bootstrap_interval(values: Array, shape: Array, seed: int) -> tuple[float, float]:
+    """Compute the 95% interval of a mean over shapes drawn with replacement. `values` (V,), `shape` (V,)."""
+    _, of_view = np.unique(shape, return_inverse=True)
+    views, totals = np.bincount(of_view), np.bincount(of_view, values)
+    resampled = np.random.default_rng(seed).integers(len(views), size=(_RESAMPLES, len(views)))
+    low, high = np.percentile(totals[resampled].sum(1) / views[resampled].sum(1), (2.5, 97.5))
+    return float(low), float(high)
+
+
+def check_rotations(name: str, q: ArrayLike) -> Tensor:
+    """Convert quaternions to float64 and normalise away float32 rounding. (..., 4) → (..., 4), WXYZ."""
     array = np.asarray(q, dtype=np.float64)
     if array.shape[-1:] != (4,):
         raise ValueError(f"{name} has shape {array.shape}; its shape must end in (4,)")
     length = np.linalg.norm(array, axis=-1, keepdims=True)
     if not (abs(length - 1) < _OFF_UNIT).all():
-        raise ValueError(f"{name} has a quaternion that is not finite or not of length 1; that is no rotation")
+        raise ValueError(f"{name} has a quaternion that is not finite or not of length 1; give rotations")
     return torch.from_numpy(array / length)
 
 
-def labels(name: str, values: ArrayLike, classes: Sequence[str]) -> Array:
-    """Labels as int64, each of them an index into `classes`. (V,) → (V,)."""
+def check_labels(name: str, values: ArrayLike, classes: Sequence[str]) -> Array:
+    """Convert labels to int64 and check that each is an index into `classes`. (V,) → (V,)."""
     array = np.asarray(values, dtype=np.int64)
     if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}; it is one label a view, (V,)")
+        raise ValueError(f"{name} has shape {array.shape}; give one label per view, (V,)")
     if len(array) and not 0 <= array.min() <= array.max() < len(classes):
         raise ValueError(f"{name} has labels {array.min()} to {array.max()}; there are {len(classes)} classes, from 0")
     return array
 
 
-def _interval(right: Array, shape: Array, seed: int) -> list[float]:
-    """95% of the accuracies of as many shapes drawn with replacement. `right` (V,) bool, `shape` (V,)."""
-    _, of_view = np.unique(shape, return_inverse=True)
-    views, hits = np.bincount(of_view), np.bincount(of_view, right)
-    drawn = np.random.default_rng(seed).integers(len(views), size=(_DRAWS, len(views)))
-    low, high = np.percentile(hits[drawn].sum(1) / views[drawn].sum(1), (2.5, 97.5))
-    return [float(low), float(high)]
-
-
-def _summary(radians: Array) -> dict[str, Any]:
+def _statistics(radians: Array) -> dict[str, Any]:
     below = {degrees: float((radians < np.deg2rad(degrees)).mean()) for degrees in BINS}
     relative_error = radians / np.pi
     return {
         "mean": float(relative_error.mean()),
         "median": float(np.median(relative_error)),
         **{f"acc{degrees}": below[degrees] for degrees in (5, 15, 30)},
-        "cumulative": list(below.values()),
-        "histogram": (np.histogram(radians, _HISTOGRAM)[0] / len(radians)).tolist(),
+        "cumulative": tuple(below.values()),
+        "histogram": tuple((np.histogram(radians, _HISTOGRAM)[0] / len(radians)).tolist()),
     }
 
 
-def _radians(name: str, values: ArrayLike) -> Array:
+def _check_radians(name: str, values: ArrayLike) -> Array:
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}; it is one angle a view, (V,)")
+        raise ValueError(f"{name} has shape {array.shape}; give one angle per view, (V,)")
     if not ((array >= 0) & (array <= np.pi)).all():
-        raise ValueError(f"{name} has a value that is no angle between rotations; those are 0 to π radians")
+        raise ValueError(f"{name} has a value that is not an angle between rotations; these are 0 to π radians")
     return array

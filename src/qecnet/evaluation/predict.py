@@ -1,8 +1,8 @@
-"""What a network says of many views: by every core, kept as it comes, the same for any number of workers.
+"""Predictions for many views: in parallel, stored as they arrive, the same for any number of workers.
 
-The unit of work is one shape with all its views, in one batch: so neither the number of workers nor an interruption
-changes a figure. Results are appended to a file as shapes are done; a run that was stopped goes on behind the last
-whole shape.
+The unit of work is one shape with all its views, in one batch, so neither the number of workers nor an interruption
+changes a figure. Results are appended to a file shape by shape; a run that was stopped resumes after the last whole
+shape.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from rich.console import Console
 from rich.progress import track
 
 from qecnet.datasets import Dataset, Item
-from qecnet.evaluation.protocol import Task, View
-from qecnet.evaluation.unfinished import unfinished
+from qecnet.evaluation.unfinished import open_unfinished
+from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.files import write_whole
 from qecnet.fingerprint import code_hash
 from qecnet.models.inputs import network_inputs
@@ -36,12 +36,15 @@ from qecnet.workers import in_order
 
 @dataclass(frozen=True)
 class Predictions:
-    """One row a view, views of one shape next to each other.
+    """Predictions for V views, one row per view, views of one shape next to each other.
 
     Attributes:
-        shape: (V,) the shape's number in its split, and name: (V,) its name.
-        resampling, turn: (V,) which view it was.
-        rotation: (V, 4) WXYZ float64, what the upright shape was turned by.
+        shape: (V,) the shape's number in its split.
+        name: (V,) its name.
+        resampling: (V,) which resampling of its points the view shows.
+        turn: (V,) which rotation; 0 is upright.
+        points: (V,) how many points the view's frames were estimated from.
+        rotation: (V, 4) WXYZ float64, what rotated the upright shape into the view.
         label: (V,) the true class, an index into `classes`.
         activations: (V, C) float32, of these classes.
         poses: (V, 2, 4) float32 WXYZ, of the predicted class and of the true one.
@@ -52,6 +55,7 @@ class Predictions:
     name: NDArray[np.str_]
     resampling: NDArray[np.int64]
     turn: NDArray[np.int64]
+    points: NDArray[np.int64]
     rotation: NDArray[np.float64]
     label: NDArray[np.int64]
     activations: NDArray[np.float32]
@@ -60,16 +64,16 @@ class Predictions:
 
     @property
     def predicted(self) -> NDArray[np.int64]:
-        """(V,) the most activated class."""
+        """The most activated class. (V,)"""
         return np.asarray(self.activations.argmax(-1))
 
     @property
     def correct(self) -> NDArray[np.bool_]:
-        """(V,)"""
+        """Whether the predicted class is the true one. (V,)"""
         return np.asarray(self.predicted == self.label)
 
-    def where(self, chosen: NDArray[np.bool_]) -> Predictions:
-        """The rows that are chosen."""
+    def select(self, chosen: NDArray[np.bool_]) -> Predictions:
+        """Keep the chosen rows. `chosen` (V,)"""
         rows = {f.name: getattr(self, f.name)[chosen] for f in fields(self) if f.name != "classes"}
         return Predictions(**rows, classes=self.classes)
 
@@ -108,75 +112,86 @@ class Model:
 
 
 @dataclass(frozen=True)
-class _Work:
+class _Job:
     """What is done with each shape."""
 
-    task: Task
-    views: tuple[View, ...]
-    columns: tuple[int, ...]  # the model's classes that are asked for, in the order of the labels
+    sampler: ViewSampler
+    views: tuple[TestView, ...]
+    columns: tuple[int, ...]  # the model's classes that are measured, in the order of the labels
 
 
 def predict(
     model: Model,
     dataset: Dataset,
     split: str,
-    task: Task,
-    views: Sequence[View],
+    sampler: ViewSampler,
+    views: Sequence[TestView],
     into: Path,
     *,
     shapes: Sequence[int] | None = None,
     workers: int | None = None,
     progress: bool = True,
 ) -> Predictions:
-    """The model's predictions for each view of each shape, from the file `into` (.npz) where they are there already.
+    """Predict each view of each shape, or read the predictions from `into` (.npz) if they are there already.
 
     Only classes that the model and the dataset share take part, with their shapes and their activations.
 
     Args:
+        model: the trained network.
+        dataset: where the shapes come from.
+        split: the part of the dataset.
+        sampler: makes the views.
+        views: which views of each shape.
+        into: the file that keeps the predictions.
         shapes: numbers of the shapes in the split; all of them by default.
+        workers: processes; one per core by default.
+        progress: whether to show a progress bar.
     """
     classes = tuple(name for name in dataset.classes if name in model.classes)
     if not classes:
-        raise ValueError(f"{dataset.name}: has no class that the weights {model.path} are for ({model.classes[0]}, …)")
+        raise ValueError(f"{dataset.name}: shares no class with the weights {model.path} ({model.classes[0]}, …)")
     place = {dataset.classes.index(name): label for label, name in enumerate(classes)}
     items = dataset.items(split)
     numbers = [n for n in (range(len(items)) if shapes is None else shapes) if items[n].label in place]
-    columns = tuple(model.classes.index(name) for name in classes)
-    work = _Work(task, tuple(views), columns)
-    key = _key(model, dataset, split, work, numbers, classes)
-    if (found := _finished(into, key)) is not None:
+    job = _Job(sampler, tuple(views), tuple(model.classes.index(name) for name in classes))
+    key = _key(model, dataset, split, job, numbers, classes)
+    if (found := _read_finished(into, key)) is not None:
         return found
     row = _row_type(len(classes))
     part = into.with_name(into.name + ".part")
-    size = row.itemsize * len(work.views)
+    size = row.itemsize * len(job.views)
     into.parent.mkdir(parents=True, exist_ok=True)
-    with unfinished(part, key) as (file, start):
+    with open_unfinished(part, key) as (file, start):
         done = (file.seek(0, os.SEEK_END) - start) // size
         file.truncate(start + done * size)
-        todo = [(work, n, place[items[n].label], items[n]) for n in numbers[done:]]
+        todo = [(job, n, place[items[n].label], items[n]) for n in numbers[done:]]
         count = min(workers or os.cpu_count() or 1, max(1, len(todo)))
-        results = in_order(_rows, todo, count, _start, (model.path,))
-        told = f"{into.stem}: shapes" + (f" after {done}" if done else "")
+        results = in_order(_predict_shape, todo, count, _start, (model.path,))
+        label = f"{into.stem}: shapes" + (f" after {done}" if done else "")
         console, silent = Console(stderr=True), not progress or not todo
-        for said in track(results, told, len(todo), console=console, disable=silent, transient=True):
-            file.write(said)
+        for rows in track(results, label, len(todo), console=console, disable=silent, transient=True):
+            file.write(rows)
             file.flush()
         file.seek(start)
-        rows = np.frombuffer(file.read(), row)
-    names = np.array([items[n].name for n in rows["shape"]])
-    columns_of = {name: np.ascontiguousarray(rows[name]) for name in row.names or ()}
-    predictions = Predictions(name=names, classes=classes, **columns_of)
-    write_whole(into, _packed(predictions, key))
+        table = np.frombuffer(file.read(), row)
+    names = np.array([items[n].name for n in table["shape"]])
+    columns = {name: np.ascontiguousarray(table[name]) for name in row.names or ()}
+    predictions = Predictions(name=names, classes=classes, **columns)
+    write_whole(into, pack_predictions(predictions, key))
     part.unlink()
     return predictions
 
 
 def read_predictions(path: Path) -> Predictions:
-    """What `predict` kept."""
-    return _predictions(_arrays(path))
+    """Read the predictions that `predict` stored.
+
+    Raises:
+        ValueError: if the file is damaged or holds something else.
+    """
+    return _unpack(_arrays(path))
 
 
-def _predictions(arrays: dict[str, Any]) -> Predictions:
+def _unpack(arrays: dict[str, Any]) -> Predictions:
     rows = {f.name: arrays[f.name] for f in fields(Predictions)}
     return Predictions(**rows | {"classes": tuple(arrays["classes"].tolist())})
 
@@ -186,7 +201,7 @@ def _arrays(path: Path) -> dict[str, NDArray[Any]]:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             return {name: arrays[name] for name in ("key", *(f.name for f in fields(Predictions)))}
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        raise ValueError(f"{path}: holds no predictions, or is damaged ({error})") from error
+        raise ValueError(f"{path}: holds no predictions, or is damaged ({error}); measure again") from error
 
 
 def _row_type(classes: int) -> np.dtype[np.void]:
@@ -195,6 +210,7 @@ def _row_type(classes: int) -> np.dtype[np.void]:
             ("shape", "<i8"),
             ("resampling", "<i8"),
             ("turn", "<i8"),
+            ("points", "<i8"),
             ("rotation", "<f8", 4),
             ("label", "<i8"),
             ("activations", "<f4", classes),
@@ -203,21 +219,19 @@ def _row_type(classes: int) -> np.dtype[np.void]:
     )
 
 
-def _key(
-    model: Model, dataset: Dataset, split: str, work: _Work, numbers: Sequence[int], classes: Sequence[str]
-) -> str:
-    """Of everything that changes a figure."""
+def _key(model: Model, dataset: Dataset, split: str, job: _Job, numbers: Sequence[int], classes: Sequence[str]) -> str:
+    """Hash everything that changes a figure."""
     about = {
         "weights": _weights_hash(model),
         "dataset": dataset.fingerprint(split),
-        "task": asdict(work.task),
-        "views": [asdict(view) for view in work.views],
+        "sampler": asdict(job.sampler),
+        "views": [asdict(view) for view in job.views],
         "shapes": list(numbers),
         "classes": list(classes),
         "code": [
             *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn", "nn.baselines")),
             code_hash("qecnet.datasets", "drawn.py", "transforms.py"),
-            code_hash("qecnet.evaluation", "predict.py", "protocol.py", "spoiling.py"),
+            code_hash("qecnet.evaluation", "predict.py", "views.py", "corruption.py"),
             code_hash("qecnet.models", "inputs.py"),
         ],
     }
@@ -225,24 +239,25 @@ def _key(
 
 
 def _weights_hash(model: Model) -> str:
-    """Of the network; what else its file says, such as a temperature, changes no activation."""
+    """Hash the network; what else its file holds, such as a temperature, changes no activation."""
     found = hashlib.sha256(repr(model.network.config).encode())
     for name, tensor in sorted(model.network.state_dict().items()):
         found.update(name.encode() + tensor.numpy().tobytes())
     return found.hexdigest()
 
 
-def _finished(path: Path, key: str) -> Predictions | None:
+def _read_finished(path: Path, key: str) -> Predictions | None:
     if not path.exists():
         return None
     try:
         arrays = _arrays(path)
     except ValueError:
         return None
-    return _predictions(arrays) if str(arrays["key"]) == key else None
+    return _unpack(arrays) if str(arrays["key"]) == key else None
 
 
-def _packed(predictions: Predictions, key: str) -> bytes:
+def pack_predictions(predictions: Predictions, key: str) -> bytes:
+    """Encode predictions as an .npz file; `key` says what they were made from."""
     arrays = {f.name: getattr(predictions, f.name) for f in fields(Predictions)}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, key=np.array(key), **arrays | {"classes": np.array(predictions.classes)})
@@ -259,16 +274,16 @@ def _start(weights: Path) -> None:
 
 
 @torch.inference_mode()
-def _rows(work: _Work, number: int, label: int, item: Item) -> bytes:
-    """One shape's views, through the network in one batch."""
-    stored = item.load()
-    said = _network(*network_inputs(work.task.prepared(stored, number, work.views)))
-    activations, poses = said.activations[:, work.columns], said.poses[:, work.columns]
-    rows = np.zeros(len(work.views), _row_type(len(work.columns)))
-    rows["shape"], rows["label"] = number, label
-    rows["resampling"] = [view.resampling for view in work.views]
-    rows["turn"] = [view.turn for view in work.views]
-    rows["rotation"] = [work.task.rotation(number, view).numpy() for view in work.views]
+def _predict_shape(job: _Job, number: int, label: int, item: Item) -> bytes:
+    """Predict one shape's views in one batch."""
+    views, points = job.sampler.prepare(item.load(), number, job.views)
+    prediction = _network(*network_inputs(views))
+    activations, poses = prediction.activations[:, job.columns], prediction.poses[:, job.columns]
+    rows = np.zeros(len(job.views), _row_type(len(job.columns)))
+    rows["shape"], rows["label"], rows["points"] = number, label, points
+    rows["resampling"] = [view.resampling for view in job.views]
+    rows["turn"] = [view.turn for view in job.views]
+    rows["rotation"] = [job.sampler.rotation(number, view).numpy() for view in job.views]
     rows["activations"] = activations.numpy()
     each = torch.arange(len(poses))
     rows["poses"] = torch.stack([poses[each, activations.argmax(-1)], poses[:, label]], 1).numpy()

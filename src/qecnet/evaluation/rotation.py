@@ -1,129 +1,136 @@
-"""Table 2: which way a shape is turned, against the truth (canonical) and between two views (siamese)."""
+"""Table 2: orientation errors, against the truth (canonical) and between two views (siamese, category)."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from qecnet.algebra import lq_median
-from qecnet.datasets import Dataset
-from qecnet.evaluation.metrics import angles, relative, rotation_groups
-from qecnet.evaluation.predict import Model, Predictions, predict
-from qecnet.evaluation.protocol import Protocol, Task, View
-from qecnet.evaluation.result import described
+from qecnet.evaluation.measurement import Measurement
+from qecnet.evaluation.metrics import group_errors, relative_rotation, rotation_angles
+from qecnet.evaluation.predict import Predictions
+from qecnet.evaluation.results import ModeErrors, ProtocolName, RotationModes, RotationResult
 from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles
-from qecnet.models.inputs import prepare_config
+from qecnet.evaluation.views import TestView
 
 _REFERENCES = 20
 """Upright training shapes of each class that tell where its capsule's canonical orientation is."""
 
 Quaternions = NDArray[np.float64]
+Rows = NDArray[np.int64]
 
 
-def measure_rotation(
-    model: Model,
-    dataset: Dataset,
-    folder: Path,
-    protocol: Protocol,
-    *,
-    rotations: int = 5,
-    resamplings: int = 5,
-    shapes: Sequence[int] | None = None,
-    seed: int = 0,
-    workers: int | None = None,
-    progress: bool = True,
-) -> dict[str, Any]:
-    """`rotations` × `resamplings` views of each test shape.
+def measure_rotation(measurement: Measurement, rotations: int = 5, resamplings: int = 5) -> RotationResult:
+    """Measure orientation errors over `rotations` × `resamplings` views of each test shape.
 
-    - canonical: each view's pose against its rotation. A class's capsule has an orientation of its own that nobody told
-      it; it is read off upright training shapes (`canonical_poses`) and taken out.
+    - canonical: each view's pose against its rotation. A class's capsule has an orientation of its own that training
+      did not set; it is estimated from upright training shapes (`canonical_poses`) and removed.
     - siamese: the relative pose of each two views of a shape with different points, against their relative rotation.
     - category: the same between views of different shapes of one class, which the dataset has aligned upright.
 
     Under "strict" each view has points of its own; under "paper" the rotations of one resampling share them.
 
     Args:
-        shapes: numbers of the test shapes that are measured; all of them by default.
+        measurement: what is measured, and how.
+        rotations: rotations of each resampling.
+        resamplings: resamplings of each shape.
+
+    Raises:
+        ValueError: if the network predicts no pose.
     """
-    if not model.has_poses:
-        raise ValueError(f"{model.path}: its network names shapes and has no pose to give; there is nothing to measure")
-    task = Task(protocol, prepare_config(model.settings), model.settings["keep"], seed)
-    views = _views(protocol, rotations, resamplings)
-    into = folder / f"rotation-{protocol}.npz"
-    reference = canonical_poses(model, dataset, folder, task, workers, progress)
-    found = predict(model, dataset, "test", task, views, into, shapes=shapes, workers=workers, progress=progress)
-    return described("rotation", protocol, model, dataset, found, seed) | {
-        "rotations": rotations,
-        "resamplings": resamplings,
-        "modes": {
-            "canonical": canonical_errors(found, reference),
-            "siamese": siamese_errors(found),
-            "category": category_errors(found),
-        },
-    }
+    if not measurement.model.has_poses:
+        raise ValueError(f"{measurement.model.path}: its network predicts no pose; measure its classification instead")
+    reference = canonical_poses(measurement)
+    views = _list_views(measurement.protocol, rotations, resamplings)
+    found = measurement.predict(f"rotation-{measurement.protocol}", views)
+    return RotationResult(
+        **measurement.describe(found),
+        rotations=rotations,
+        resamplings=resamplings,
+        modes=RotationModes(canonical_errors(found, reference), siamese_errors(found), category_errors(found)),
+    )
 
 
-def canonical_poses(
-    model: Model, dataset: Dataset, folder: Path, task: Task, workers: int | None, progress: bool
-) -> Quaternions:
-    """(C, 4) WXYZ: each class capsule's pose of an upright shape, as the median over training shapes of the class.
+def canonical_poses(measurement: Measurement) -> Quaternions:
+    """Estimate each class capsule's pose of an upright shape, as the median over training shapes of the class.
 
-    Of a class without training shapes nothing is known, and its capsule is taken at its word: the identity.
+    A class without training shapes has the identity.
+
+    Returns:
+        (C, 4) WXYZ.
     """
-    items = dataset.items("train")
+    items = measurement.dataset.items("train")
     shapes = [
         number
-        for label in range(len(dataset.classes))
+        for label in range(len(measurement.dataset.classes))
         for number in [n for n, item in enumerate(items) if item.label == label][:_REFERENCES]
     ]
-    into = folder / f"canonical-{task.protocol}.npz"
-    found = predict(
-        model, dataset, "train", task, [View(0, 0)], into, shapes=sorted(shapes), workers=workers, progress=progress
-    )
+    found = measurement.predict(f"canonical-{measurement.protocol}", [TestView(0, 0)], train_shapes=sorted(shapes))
     poses = torch.from_numpy(found.poses[:, 1]).double()
     of_class = torch.from_numpy(found.label) == torch.arange(len(found.classes))[:, None]
     medians = lq_median(poses.expand(*of_class.shape, 4), of_class.double())
     return np.where(of_class.any(-1, keepdim=True), medians, torch.from_numpy(IDENTITY))
 
 
-def canonical_errors(found: Predictions, reference: Quaternions) -> dict[str, Any]:
-    """Each view's predicted rotation, `pose ∘ reference⁻¹` of the predicted class, against the true one."""
+def canonical_errors(found: Predictions, reference: Quaternions) -> ModeErrors:
+    """Compare each view's rotation, `pose ∘ reference⁻¹` of the predicted class, with the true one."""
     poses = found.poses[:, 0].astype(np.float64)
-    predicted = relative(reference[found.predicted], poses)
-    return _errors(predicted, IDENTITY, found.rotation, found.label, found.correct, found.classes)
+    first = np.broadcast_to(IDENTITY, poses.shape)
+    angles = _angles(relative_rotation(reference[found.predicted], poses), first, found.rotation, found, found.label)
+    return _group(*angles, found.label, found.correct, found.classes)
 
 
-def siamese_errors(found: Predictions) -> dict[str, Any]:
-    """`pose₂ ∘ pose₁⁻¹` for each two views of a shape with different points, against `R₂ ∘ R₁⁻¹`."""
-    return _pair_errors(found, *pairs(found.shape, found.resampling))
+def siamese_errors(found: Predictions) -> ModeErrors:
+    """Compare `pose₂ ∘ pose₁⁻¹` of each two views of a shape with different points with `R₂ ∘ R₁⁻¹`."""
+    return _pair_errors(found, *siamese_pairs(found.shape, found.resampling))
 
 
-def _pair_errors(found: Predictions, first: NDArray[np.int64], second: NDArray[np.int64]) -> dict[str, Any]:
-    poses = found.poses[:, 0].astype(np.float64)
-    predicted = relative(poses[first], poses[second])
-    correct = found.correct[first] & found.correct[second]
-    turned = found.rotation[first], found.rotation[second]
-    return _errors(predicted, *turned, found.label[first], correct, found.classes)
-
-
-def category_errors(found: Predictions) -> dict[str, Any]:
-    """`pose₂ ∘ pose₁⁻¹` for each view of a shape and the same view of the next shape of its class, against `R₂ ∘ R₁⁻¹`.
+def category_errors(found: Predictions) -> ModeErrors:
+    """Compare the same for each view of a shape and the same view of the next shape of its class.
 
     A class with one shape has no pair.
     """
-    first, second = neighbours(found.shape, found.label)
-    return _pair_errors(found, first, second)
+    return _pair_errors(found, *category_pairs(found.shape, found.label))
 
 
-def neighbours(shape: NDArray[np.int64], label: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows (P,), (P,) of each view of a shape and the same view of the next shape of its class, in a circle.
+def pair_angles(found: Predictions, first: Rows, second: Rows) -> tuple[Quaternions, Quaternions]:
+    """Compute the errors of pairs of views in radians, plain and up to symmetry. Rows (P,), (P,) → (P,), (P,)"""
+    poses = found.poses[:, 0].astype(np.float64)
+    predicted = relative_rotation(poses[first], poses[second])
+    return _angles(predicted, found.rotation[first], found.rotation[second], found, found.label[first])
 
-    Every shape has its views next to each other, and the same number of them.
+
+def _pair_errors(found: Predictions, first: Rows, second: Rows) -> ModeErrors:
+    correct = found.correct[first] & found.correct[second]
+    return _group(*pair_angles(found, first, second), found.label[first], correct, found.classes)
+
+
+def _angles(
+    predicted: Quaternions, first: Quaternions, second: Quaternions, found: Predictions, label: Rows
+) -> tuple[Quaternions, Quaternions]:
+    plain = rotation_angles(predicted, relative_rotation(first, second))
+    return plain, symmetric_angles(predicted, first, second, label, found.classes)
+
+
+def _group(
+    plain: Quaternions, symmetric: Quaternions, label: Rows, correct: NDArray[np.bool_], classes: tuple[str, ...]
+) -> ModeErrors:
+    return ModeErrors(
+        group_errors(plain[correct], symmetric[correct], label[correct], classes),
+        group_errors(plain, symmetric, label, classes),
+    )
+
+
+def category_pairs(shape: Rows, label: Rows) -> tuple[Rows, Rows]:
+    """Pair each view of a shape with the same view of the next shape of its class, the last with the first.
+
+    Args:
+        shape: (V,) which shape each view shows; views of a shape are next to each other, equally many of each.
+        label: (V,) the classes.
+
+    Returns:
+        The pairs' rows (P,), (P,).
     """
     views = int((shape == shape[0]).sum()) if len(shape) else 0
     firsts, seconds = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
@@ -135,8 +142,8 @@ def neighbours(shape: NDArray[np.int64], label: NDArray[np.int64]) -> tuple[NDAr
     return np.concatenate(firsts), np.concatenate(seconds)
 
 
-def pairs(shape: NDArray[np.int64], resampling: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Rows (P,), (P,) of each two views of one shape that differ in their resampling."""
+def siamese_pairs(shape: Rows, resampling: Rows) -> tuple[Rows, Rows]:
+    """Pair each two views of one shape that differ in their resampling. (V,), (V,) → rows (P,), (P,)"""
     firsts, seconds = [], []
     order = np.argsort(shape, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(shape[order])) + 1):
@@ -147,24 +154,7 @@ def pairs(shape: NDArray[np.int64], resampling: NDArray[np.int64]) -> tuple[NDAr
     return np.concatenate(firsts), np.concatenate(seconds)
 
 
-def _errors(
-    predicted: Quaternions,
-    first: Quaternions,
-    second: Quaternions,
-    label: NDArray[np.int64],
-    correct: NDArray[np.bool_],
-    classes: tuple[str, ...],
-) -> dict[str, Any]:
-    """Groups of the contract, over what was named right and over everything."""
-    plain = angles(predicted, relative(first, second))
-    symmetric = symmetric_angles(predicted, first, second, label, classes)
-    return {
-        "correct": rotation_groups(plain[correct], symmetric[correct], label[correct], classes),
-        "all": rotation_groups(plain, symmetric, label, classes),
-    }
-
-
-def _views(protocol: Protocol, rotations: int, resamplings: int) -> list[View]:
+def _list_views(protocol: ProtocolName, rotations: int, resamplings: int) -> list[TestView]:
     if protocol == "strict":
-        return [View(r * rotations + t, t + 1) for r in range(resamplings) for t in range(rotations)]
-    return [View(r, t + 1) for r in range(resamplings) for t in range(rotations)]
+        return [TestView(r * rotations + t, t + 1) for r in range(resamplings) for t in range(rotations)]
+    return [TestView(r, t + 1) for r in range(resamplings) for t in range(rotations)]

@@ -1,7 +1,7 @@
-"""The error of a rotation up to the turns that leave a shape of its class looking the same.
+"""Orientation errors up to the rotations that leave a shape of its class looking the same.
 
-A class has one group, though its shapes differ (see `qecnet.datasets.symmetry`). So a symmetric error is generous to
-some shapes and strict with others, and stands beside the plain one, never instead of it.
+A class has one group, though its shapes differ (see `qecnet.datasets.symmetry`). A symmetric error is therefore too
+low for some shapes and too high for others; it is reported beside the plain error, never instead of it.
 """
 
 from __future__ import annotations
@@ -14,38 +14,43 @@ from numpy.typing import ArrayLike
 
 from qecnet.algebra import angular_distance, conjugate, multiply
 from qecnet.datasets import SymmetryGroup, symmetry_of
-from qecnet.evaluation.metrics import Array, angles, labels, relative, rotations
+from qecnet.evaluation.metrics import Array, check_labels, check_rotations, relative_rotation, rotation_angles
 
 IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
 """The pose of an upright shape, WXYZ."""
 
 
 def symmetric_distance(predicted: ArrayLike, first: ArrayLike, second: ArrayLike, group: SymmetryGroup) -> Array:
-    """How far a predicted rotation between two views is from a right one, in radians. All (..., 4), WXYZ → (...).
+    """Compute the error of a predicted rotation between two views, up to symmetry, in radians.
 
-    `first` and `second` turned the upright shape into the views. With s of the group, `second ∘ s ∘ first⁻¹` takes the
-    first view into what looks like the second; the result is the least angle to one of these, never more than
-    `angles(predicted, relative(first, second))`, to the last digit. The first view of canonical mode is the upright
-    shape: `first=IDENTITY`.
+    For s in the group, `second ∘ s ∘ first⁻¹` takes the first view to one that looks like the second. The result is
+    the least angle to one of these, never more than the plain error, to the last digit. It is also the angle from the
+    error in the shape's own axes, e = `second⁻¹ ∘ predicted ∘ first`, to the group. Rotations about z are
+    `(cos a/2, 0, 0, sin a/2)`; the greatest |⟨e, ·⟩| over all a is the length of e's part (w, z), and the rest of e,
+    (x, y), is the sine of half the angle.
 
-    Angles do not change when both rotations are turned alike, so it is also the angle from the error e in the shape's
-    own axes, `second⁻¹ ∘ predicted ∘ first`, to the group. Turns about z are `(cos a/2, 0, 0, sin a/2)`; the greatest
-    |⟨e, ·⟩| over all a is the length of e's part (w, z), and what is left of e, (x, y), is the sine of half the angle.
+    A random guess gains from the group too: it scores 0.70 of π without symmetry and 0.5 with any rotation about z.
 
-    A guess gains by the group too: it scores 0.70 of π with no symmetry and 0.5 with any turn, the mean angle between
-    two up axes.
+    Args:
+        predicted: (..., 4), WXYZ.
+        first: (..., 4) what rotated the upright shape into the first view; `IDENTITY` in canonical mode.
+        second: (..., 4) the same for the second view.
+        group: the symmetry of the class.
+
+    Returns:
+        (...) in radians.
     """
-    plain = angles(predicted, relative(first, second))
+    plain = rotation_angles(predicted, relative_rotation(first, second))
     if group.order == 1:
         return plain
-    p, a, b = rotations("predicted", predicted), rotations("first", first), rotations("second", second)
+    p, a, b = (check_rotations(*one) for one in (("predicted", predicted), ("first", first), ("second", second)))
     error = multiply(multiply(conjugate(b), p), a)
     if group.order is None:
         w, x, y, z = error.unbind(-1)
         least = 2 * torch.atan2(torch.hypot(x, y), torch.hypot(w, z))
     else:
         least = angular_distance(error[..., None, :], torch.from_numpy(group.elements())).amin(-1)
-    # The identity is in every group; counting it as the plain error is computed leaves nothing to rounding.
+    # The identity is in every group; taking its error as computed above leaves nothing to rounding.
     distance: Array = np.minimum(least.numpy(), plain)
     return distance
 
@@ -53,8 +58,8 @@ def symmetric_distance(predicted: ArrayLike, first: ArrayLike, second: ArrayLike
 def symmetric_angles(
     predicted: ArrayLike, first: ArrayLike, second: ArrayLike, truth: ArrayLike, classes: Sequence[str]
 ) -> Array:
-    """`symmetric_distance` of V views or pairs, each with its class's group. (V, 4) each, (V,) labels → (V,)."""
-    t = labels("truth", truth, classes)
+    """Compute `symmetric_distance` of V views or pairs, each with its class's group. (V, 4) each, (V,) labels → (V,)"""
+    t = check_labels("truth", truth, classes)
     p, a, b = (np.broadcast_to(np.asarray(q), (len(t), 4)) for q in (predicted, first, second))
     least = np.empty(len(t))
     for label in np.unique(t):

@@ -1,4 +1,4 @@
-"""Results that are kept as they come, so that a run that was stopped goes on behind the last of them."""
+"""Results that are stored as they arrive, so that a run that was stopped resumes after the last of them."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import BinaryIO
 
 
 @contextmanager
-def unfinished(path: Path, key: str) -> Iterator[tuple[BinaryIO, int]]:
-    """A file that begins with a line, the key: with what it has of the same key, or begun anew. → it, its beginning"""
+def open_unfinished(path: Path, key: str) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a file whose first line is the key; content under another key is discarded. → the file, where it starts"""
     line = key.encode() + b"\n"
     with path.open("a+b") as file:
         file.seek(0)

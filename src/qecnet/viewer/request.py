@@ -36,8 +36,8 @@ Source = GalleryShape | UploadedShape
 
 
 @dataclass(frozen=True)
-class Corruption:
-    """How the input is corrupted; see `qecnet.evaluation.spoiling`. `seed` also samples the points of a mesh."""
+class CorruptionLevels:
+    """How the input is corrupted; see `qecnet.evaluation.Corruption`. `seed` also samples the points of a mesh."""
 
     points: int
     noise: float = 0.0
@@ -68,7 +68,7 @@ class Request:
 
     id: int
     shape: RotatedShape
-    corruption: Corruption
+    corruption: CorruptionLevels
     second: RotatedShape | None = None
     layers: frozenset[Layer] = frozenset()
     compare: bool = False
@@ -174,7 +174,7 @@ _REQUEST = _record(
     {
         "id": _integer(0, 2**53),
         "shape": _shape,
-        "corruption": lambda name, value: Corruption(**_CORRUPTION(name, value)),
+        "corruption": lambda name, value: CorruptionLevels(**_CORRUPTION(name, value)),
     },
     {
         "second": _optional(_shape),

@@ -16,7 +16,7 @@ from qecnet.models.refine import residual
 from qecnet.nn import calibrated
 from qecnet.viewer.layers import layer_arrays
 from qecnet.viewer.observation import Observation, Observer, compare
-from qecnet.viewer.request import Corruption, GalleryShape, Request, RotatedShape, Source
+from qecnet.viewer.request import CorruptionLevels, GalleryShape, Request, RotatedShape, Source
 from qecnet.viewer.shape import ViewedShape, view_shape
 from qecnet.viewer.uploads import UploadStore
 from qecnet.viewer.wire import pack
@@ -54,7 +54,7 @@ class Session:
         slots = [self._first]
         target = None
         if request.second is not None:
-            second = self._view(self._second, request.second.source, Corruption(model.config.points))
+            second = self._view(self._second, request.second.source, CorruptionLevels(model.config.points))
             target = second.rotated(request.second.rotation)
             slots.append(self._second)
         cloud = shape.rotated(request.shape.rotation)
@@ -75,7 +75,7 @@ class Session:
             slot.clear()
         return response
 
-    def _view(self, slot: _Slot, source: Source, corruption: Corruption) -> ViewedShape:
+    def _view(self, slot: _Slot, source: Source, corruption: CorruptionLevels) -> ViewedShape:
         if slot.shape is None or slot.of != (source, corruption):
             slot.put(view_shape(self._load(source), corruption, self._networks.model.config), (source, corruption))
         assert slot.shape is not None
@@ -112,12 +112,12 @@ class _Slot:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.of: tuple[Source, Corruption] | None = None
+        self.of: tuple[Source, CorruptionLevels] | None = None
         self.shape: ViewedShape | None = None
         self.header: dict[str, Any] = {}
         self.arrays: dict[str, Tensor] = {}
 
-    def put(self, shape: ViewedShape, of: tuple[Source, Corruption]) -> None:
+    def put(self, shape: ViewedShape, of: tuple[Source, CorruptionLevels]) -> None:
         arrays = {"points": shape.cloud.points, **shape.mesh}
         self.arrays = {f"{self._name}.{key}": array for key, array in arrays.items()}
         self.header = {self._name: {"name": shape.name, "size": shape.size}}

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import rotate
-from qecnet.evaluation.spoiling import Kind, Spoiling
+from qecnet.evaluation import Corruption, CorruptionKind
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
 from qecnet.models.inputs import as_cloud
-from qecnet.viewer.request import Corruption
+from qecnet.viewer.request import CorruptionLevels
 
 _MAX_DRAWN = 200_000
 """Meshes with more vertices or triangles are shown as points."""
@@ -39,15 +39,15 @@ class ViewedShape:
         return replace(self.cloud, points=points)
 
 
-def view_shape(shape: Mesh | PointCloud, corruption: Corruption, config: PrepareConfig) -> ViewedShape:
+def view_shape(shape: Mesh | PointCloud, corruption: CorruptionLevels, config: PrepareConfig) -> ViewedShape:
     """Samples points as a model does and corrupts them, each kind of corruption with a generator of its own."""
     whole = as_cloud(shape, config, corruption.seed).normalized(torch.float64)
     cloud = replace(whole, centre=torch.zeros(3, dtype=torch.float64), scale=1.0)
-    kinds: tuple[Kind, ...] = ("occlusion", "points", "noise", "outliers")
+    kinds: tuple[CorruptionKind, ...] = ("occlusion", "points", "noise", "outliers")
     for number, kind in enumerate(kinds):
         if (level := getattr(corruption, kind)) > 0:
             generator = torch.Generator().manual_seed(4 * corruption.seed + number)
-            cloud = Spoiling(kind, level).of_cloud(cloud, generator)
+            cloud = Corruption(kind, level).corrupt_points(cloud, generator)
     if isinstance(shape, PointCloud):
         return ViewedShape(shape.name, f"{len(shape):,} points", cloud, {})
     mesh = {}

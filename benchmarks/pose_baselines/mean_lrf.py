@@ -1,4 +1,4 @@
-"""The paper's "Mean LRF": a cloud's pose is the average of its local reference frames, and nothing is learnt."""
+"""The paper's "Mean LRF": a cloud's pose is the average of its local reference frames."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, multiply, weighted_mean
-from qecnet.evaluation.pose_baselines._shared import NoPoseError
 from qecnet.geometry import PointCloud, Prepared, prepare
+
+from ._shared import NoPoseError
 
 
 def mean_lrf(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor:
-    """What turns `source` into `target`: `pose₂ ∘ pose₁⁻¹` of their mean frames. → (4,) WXYZ, float64
+    """Estimate the rotation from `source` to `target`: `pose₂ ∘ pose₁⁻¹` of their mean frames. → (4,) WXYZ, float64
 
     Frames are the paper's: FLARE at 512 farthest points. `seed` thins clouds of more than 10,000 points.
 

@@ -16,8 +16,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from qecnet.evaluation.pose_baselines._shared import Array, package, placed, quaternion_of
 from qecnet.geometry import PointCloud
+
+from ._shared import Array, extract_rotation, import_package, normalize_points
 
 # Open3D's own recipe, in multiples of the grid that clouds of radius 1 are thinned on for features.
 _GRID = 0.05
@@ -31,25 +32,25 @@ Global = Callable[[Any, Any, Any, Any, Any], Any]
 
 
 def fpfh_ransac(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor:
-    """What turns `source` into `target`: RANSAC over matched features, then ICP. → (4,) WXYZ, float64
+    """Estimate the rotation from `source` to `target` by RANSAC over matched features, then ICP. → (4,) WXYZ, float64
 
     Where the search finds nothing, ICP starts from the identity.
 
     Raises:
         NoPoseError: for a cloud on a line or of one point.
-        ValueError: where Open3D is not installed.
+        ValueError: if Open3D is not installed.
     """
     return _aligned(source, target, seed, _ransac)
 
 
 def fpfh_fgr(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor:
-    """As `fpfh_ransac`, with fast global registration (FGR) in RANSAC's place. → (4,) WXYZ, float64"""
+    """Estimate it as `fpfh_ransac`, by fast global registration (FGR) in place of RANSAC. → (4,) WXYZ, float64"""
     return _aligned(source, target, seed, _fgr)
 
 
 def _aligned(source: PointCloud, target: PointCloud, seed: int, search: Global) -> Tensor:
-    o3d = package("open3d")
-    first, second = placed(source), placed(target)
+    o3d = import_package("open3d")
+    first, second = normalize_points(source), normalize_points(target)
     with _repeatable(o3d, seed):
         a, thin_a, features_a = _described(o3d, first)
         b, thin_b, features_b = _described(o3d, second)
@@ -58,7 +59,7 @@ def _aligned(source: PointCloud, target: PointCloud, seed: int, search: Global) 
             found = np.eye(4)
         to_plane = o3d.pipelines.registration.TransformationEstimationPointToPlane()
         refined = o3d.pipelines.registration.registration_icp(a, b, _GRID, found, to_plane).transformation
-    return quaternion_of(refined if np.isfinite(refined).all() else found)
+    return extract_rotation(refined if np.isfinite(refined).all() else found)
 
 
 @contextmanager

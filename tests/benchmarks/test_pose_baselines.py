@@ -1,33 +1,35 @@
 """Pose baselines: laws of the equivariant ones, what the others can and cannot do, and how they are measured."""
 
 import dataclasses
-import json
 import sys
 
 import numpy as np
 import pytest
 import scipy.stats
 import torch
-from scipy.spatial.transform import Rotation
-
-from qecnet.algebra import angular_distance, conjugate, from_rotvec, multiply, random_quaternion, rotate
-from qecnet.datasets import make_shape, open_dataset
-from qecnet.evaluation.pose_baselines import (
+from benchmarks.pose_baselines import (
     METHODS,
+    AlignedPair,
     NoPoseError,
-    Row,
+    align_pairs,
     gicp,
     mean_lrf,
     mean_pose,
     measure,
     measure_pose_baselines,
     pca,
-    pose_rows,
     principal_axes,
     refine,
-    scores,
+    score,
 )
-from qecnet.evaluation.pose_baselines._shared import package
+from benchmarks.pose_baselines.__main__ import app
+from benchmarks.pose_baselines._shared import import_package
+from scipy.spatial.transform import Rotation
+from typer.testing import CliRunner
+
+from qecnet.algebra import angular_distance, conjugate, from_rotvec, multiply, random_quaternion, rotate
+from qecnet.datasets import make_shape, open_dataset
+from qecnet.evaluation import PoseBaselinesResult, read_result, write_result
 from qecnet.formats import write
 from qecnet.geometry import PointCloud, prepare
 
@@ -45,7 +47,7 @@ def there(request):
     needed = METHODS[name].package if name in METHODS else None
     if needed:
         try:
-            package(needed)
+            import_package(needed)
         except ValueError as error:
             pytest.skip(str(error))
 
@@ -135,12 +137,12 @@ def test_gicp_finds_a_small_rotation_and_not_a_large_one(method):
 @pytest.mark.parametrize("method", ["FPFH + RANSAC + ICP", "FPFH + FGR + ICP"])
 def test_registration_repeats_bit_for_bit_and_leaves_open3d_its_threads(method):
     align, (source, target) = METHODS[method].align, (sampled(draw=0), turned(TURNS[0], sampled(draw=1)))
-    threads = package("open3d").utility.get_max_threads()
+    threads = import_package("open3d").utility.get_max_threads()
     first = align(source, target, 2**32 - 1)
     align(source, target, 1)
     assert torch.equal(align(source, target, 2**32 - 1), first)
     assert degrees(first, TURNS[0]) < 3
-    assert package("open3d").utility.get_max_threads() == threads
+    assert import_package("open3d").utility.get_max_threads() == threads
 
 
 LINE = torch.linspace(0, 1, 40)[:, None] * torch.ones(3)
@@ -173,7 +175,7 @@ def test_a_missing_package_is_a_sentence_that_names_the_extra(monkeypatch, tmp_p
     with pytest.raises(ValueError, match=rf"{module} cannot be imported .*; pip install 'qecnet\[baselines\]'"):
         METHODS[name].align(sampled(), sampled())
     with pytest.raises(ValueError, match="qecnet"):
-        pose_rows(small_set(tmp_path), methods=[name], progress=False)
+        align_pairs(small_set(tmp_path), methods=[name], progress=False)
 
 
 def small_set(folder):
@@ -195,12 +197,12 @@ def test_the_number_of_workers_changes_no_row(tmp_path):
     alone, together = (
         [
             dataclasses.replace(row, seconds=0.0)
-            for row in pose_rows(dataset, "test", methods, 2, seed=3, workers=workers, progress=False)
+            for row in align_pairs(dataset, "test", methods, 2, seed=3, workers=workers, progress=False)
         ]
         for workers in (1, 2)
     )
     assert alone == together
-    other = pose_rows(dataset, "test", ["PCA"], 2, seed=4, workers=1, progress=False)
+    other = align_pairs(dataset, "test", ["PCA"], 2, seed=4, workers=1, progress=False)
     assert {row.first for row in other}.isdisjoint(row.first for row in alone)
 
 
@@ -208,12 +210,12 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_pair(tmp_path, monkeyp
     dataset, part = small_set(tmp_path), tmp_path / "rows.part"
 
     def rows(seed=3):
-        found = pose_rows(dataset, "test", ["mean LRF", "PCA"], 2, seed=seed, workers=1, progress=False, part=part)
+        found = align_pairs(dataset, "test", ["mean LRF", "PCA"], 2, seed=seed, workers=1, progress=False, part=part)
         return [dataclasses.replace(row, seconds=0.0) for row in found]
 
     whole = rows()
     part.unlink()
-    aligned, seen = measure._rows, []
+    aligned, seen = measure._align_pair, []
 
     def interrupted(*given):
         if len(seen) == 3:
@@ -221,13 +223,13 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_pair(tmp_path, monkeyp
         seen.append(given[0])
         return aligned(*given)
 
-    monkeypatch.setattr(measure, "_rows", interrupted)
+    monkeypatch.setattr(measure, "_align_pair", interrupted)
     with pytest.raises(KeyboardInterrupt):
         rows()
     with part.open("ab") as file:  # a row that was being written
         file.write(b'[{"table": "same_')
     later = []
-    monkeypatch.setattr(measure, "_rows", lambda *given: later.append(given[0]) or aligned(*given))
+    monkeypatch.setattr(measure, "_align_pair", lambda *given: later.append(given[0]) or aligned(*given))
     assert rows() == whole
     assert len(later) == len(whole) // 2 - 3
     assert rows() == whole
@@ -236,7 +238,7 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_pair(tmp_path, monkeyp
 
 
 def test_pairs_are_of_one_shape_or_of_two_and_each_view_is_another(tmp_path):
-    rows = pose_rows(small_set(tmp_path), "test", ["PCA"], 7, workers=1, progress=False)
+    rows = align_pairs(small_set(tmp_path), "test", ["PCA"], 7, workers=1, progress=False)
     desks = {table: [row for row in rows if (row.table, row.label) == (table, 0)] for table in {r.table for r in rows}}
     assert [len(of_table) for of_table in (desks["same_instance"], desks["category_level"])] == [7, 6]
     assert all(a == b for a, b in (row.shapes for row in desks["same_instance"]))
@@ -249,23 +251,22 @@ def test_pairs_are_of_one_shape_or_of_two_and_each_view_is_another(tmp_path):
 def test_what_is_measured(tmp_path):
     dataset = small_set(tmp_path)
     found = measure_pose_baselines(dataset, "test", ["mean LRF", "PCA"], 2, seed=1, workers=1, progress=False)
-    assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert (found["protocol"], found["classes"]) == ("strict", list(dataset.classes))
-    same, other = found["same_instance"], found["category_level"]
-    keys = {"all_classes", "no_sym", "per_class", "seconds", "no_answer"}
+    write_result(tmp_path, found)
+    assert read_result(tmp_path, PoseBaselinesResult) == found
+    assert (found.protocol, found.classes) == ("strict", tuple(dataset.classes))
+    same, other = found.same_instance, found.category_level
     assert all(table.keys() == {"mean LRF", "PCA"} for table in (same, other))
-    assert all(scores.keys() == keys for table in (same, other) for scores in table.values())
 
-    assert same["PCA"]["per_class"]["desk"]["mean"] < 0.05, "the truth is R₂ ∘ R₁⁻¹"
-    assert same["PCA"]["per_class"]["sofa"]["count"] == 2
-    assert other["PCA"]["per_class"]["sofa"] is None, "there is no second sofa"
-    assert same["PCA"]["seconds"] > 0
+    assert same["PCA"].per_class["desk"].mean < 0.05, "the truth is R₂ ∘ R₁⁻¹"
+    assert same["PCA"].per_class["sofa"].count == 2
+    assert other["PCA"].per_class["sofa"] is None, "there is no second sofa"
+    assert same["PCA"].seconds > 0
 
-    assert (same["mean LRF"]["no_answer"], same["PCA"]["no_answer"]) == (2, 0), "a sheet has no frames"
+    assert (same["mean LRF"].no_answer, same["PCA"].no_answer) == (2, 0), "a sheet has no frames"
 
 
 def test_each_view_has_points_of_its_own(tmp_path):
-    rows = pose_rows(small_set(tmp_path), "test", ["PCA"], 3, workers=1, progress=False)
+    rows = align_pairs(small_set(tmp_path), "test", ["PCA"], 3, workers=1, progress=False)
     errors = [
         degrees(torch.tensor(row.predicted), multiply(torch.tensor(row.second), conjugate(torch.tensor(row.first))))
         for row in rows
@@ -283,24 +284,24 @@ def test_scores_of_rows_made_by_hand():
     def row(label, predicted, seconds):
         said = None if predicted is None else tuple(predicted)
         turned = tuple(first.tolist()), tuple(second.tolist())
-        return Row("same_instance", "by hand", label, ("a", "a"), *turned, said, seconds)
+        return AlignedPair("same_instance", "by hand", label, ("a", "a"), *turned, said, seconds)
 
     exact = multiply(second, conjugate(first)).tolist()
-    found = scores([row(0, round_it, 1.0), row(1, round_it, 2.0), row(1, exact, 3.0), row(2, None, 4.0)], CLASSES)
-    table, chair, bed = (found["per_class"][name] for name in CLASSES)
-    assert (table["mean"], table["symmetric"]["mean"]) == pytest.approx((1, 0), abs=1e-7)
-    assert (chair["mean"], chair["symmetric"]["mean"], chair["count"]) == pytest.approx((0.5, 0.5, 2), abs=1e-7)
-    assert bed["mean"] == pytest.approx(degrees(first, second) / 180)
-    assert found["no_sym"]["count"] == 3
-    assert (found["seconds"], found["no_answer"]) == (2.5, 1)
-    nothing = scores([], CLASSES)
-    assert (nothing["all_classes"], nothing["seconds"], nothing["no_answer"]) == (None, None, 0)
+    found = score([row(0, round_it, 1.0), row(1, round_it, 2.0), row(1, exact, 3.0), row(2, None, 4.0)], CLASSES)
+    table, chair, bed = (found.per_class[name] for name in CLASSES)
+    assert (table.mean, table.symmetric.mean) == pytest.approx((1, 0), abs=1e-7)
+    assert (chair.mean, chair.symmetric.mean, chair.count) == pytest.approx((0.5, 0.5, 2), abs=1e-7)
+    assert bed.mean == pytest.approx(degrees(first, second) / 180)
+    assert found.no_sym.count == 3
+    assert (found.seconds, found.no_answer) == (2.5, 1)
+    nothing = score([], CLASSES)
+    assert (nothing.all_classes, nothing.seconds, nothing.no_answer) == (None, None, 0)
 
 
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({"methods": ["magic"]}, "magic is no pose baseline; those are mean LRF"),
+        ({"methods": ["magic"]}, "magic is not a pose baseline; these are mean LRF"),
         ({"pairs_per_class": 0}, "pairs_per_class is 0"),
         ({"workers": 0}, "workers is 0"),
         ({"split": "dev"}, "no shapes in the split dev"),
@@ -308,7 +309,7 @@ def test_scores_of_rows_made_by_hand():
 )
 def test_bad_requests_are_a_sentence(tmp_path, asked, sentence):
     with pytest.raises(ValueError, match=sentence):
-        pose_rows(small_set(tmp_path), **{"methods": ["PCA"], "progress": False} | asked)
+        align_pairs(small_set(tmp_path), **{"methods": ["PCA"], "progress": False} | asked)
 
 
 def test_mean_lrf_thins_large_clouds_by_its_seed():
@@ -316,3 +317,17 @@ def test_mean_lrf_thins_large_clouds_by_its_seed():
     answer = mean_lrf(large, other, 3)
     assert torch.equal(mean_lrf(large, other, 3), answer)
     assert not torch.equal(mean_lrf(large, other, 4), answer)
+
+
+def test_the_command_writes_a_result_and_refuses_what_is_not_a_method(tmp_path):
+    found = CliRunner().invoke(
+        app, [str(tmp_path / "new"), *["--dataset", "shapes", "--method", "PCA", "--pairs", "1", "--workers", "1"]]
+    )
+    assert found.exit_code == 0, found.output
+    assert "PCA" in found.output
+    assert [path.name for path in (tmp_path / "new").iterdir()] == ["pose-baselines.json"]
+    result = read_result(tmp_path / "new", PoseBaselinesResult)
+    assert result.category_level["PCA"].all_classes.count == 10
+    bad = CliRunner().invoke(app, [str(tmp_path), "--dataset", "shapes", "--method", "magic"])
+    assert bad.exit_code == 1
+    assert "magic is not a pose baseline" in bad.output

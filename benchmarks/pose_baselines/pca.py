@@ -1,7 +1,7 @@
-"""Principal axes: the classic pose of a cloud, with a rule for the signs that the axes leave open.
+"""Principal axes: the classic pose of a cloud, with an equivariant rule for the signs of the axes.
 
-The rule turns with the cloud, so clouds that are only resampled and clouds that are rotated too (the paper's PCA-S and
-PCA-SR) have the same errors. The paper's differ by far, 0.40 and 0.67, as they do where signs do not turn along.
+With such a rule, clouds that are only resampled and clouds that are rotated too (the paper's PCA-S and PCA-SR) have
+the same errors. The paper's differ, 0.40 and 0.67, as they do if signs are not equivariant.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, from_matrix, multiply
-from qecnet.evaluation.pose_baselines._shared import THIN, Array, placed
 from qecnet.geometry import PointCloud
+
+from ._shared import THIN, Array, normalize_points
 
 
 def pca(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor:
-    """What turns `source` into `target`: from principal axes to principal axes. → (4,) WXYZ, float64
+    """Estimate the rotation from `source` to `target` by their principal axes. → (4,) WXYZ, float64
 
-    Nothing is drawn, so `seed` changes nothing.
+    The method is deterministic; `seed` is not used.
 
     Raises:
         NoPoseError: for a cloud on a line or of one point.
     """
-    first, second = (from_matrix(torch.from_numpy(principal_axes(placed(cloud)))) for cloud in (source, target))
+    first, second = (
+        from_matrix(torch.from_numpy(principal_axes(normalize_points(cloud)))) for cloud in (source, target)
+    )
     return canonicalize(multiply(second, conjugate(first)))
 
 

@@ -1,0 +1,263 @@
+"""The report's tables: the paper's Tables 1, 2 and 3 with published figures beside ours, and further ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from qecnet.evaluation.published import published_figures
+from qecnet.evaluation.report._table import Column, ReportTable, RowGroup, Wide, data_table
+from qecnet.evaluation.results import (
+    BINS,
+    HISTOGRAM_BINS,
+    MODES,
+    PROTOCOLS,
+    BaselineErrors,
+    ClassificationResult,
+    EquivarianceResult,
+    ErrorGroups,
+    PoseBaselinesResult,
+    ProtocolName,
+    RobustnessResult,
+    RotationResult,
+)
+from qecnet.evaluation.run import EvaluatedRun
+
+DATASETS = {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40", "shapes": "procedural shapes"}
+KINDS = {
+    "frames": ("Frames kept", "%"),
+    "points": ("Points kept", ""),
+    "noise": ("Noise, σ in radii", ""),
+    "outliers": ("Outliers", "%"),
+    "occlusion": ("Cut off by a plane", "%"),
+    "viewpoint": ("Seen from one side", "radii"),
+    "density": ("Uneven density", ""),
+}
+"""Titles of the corruptions, and the unit of their levels."""
+
+_COUNTED = {"all": "all", "correct": "correctly classified"}
+_SUMMARY = (
+    *(("mean", "mean", "error"), ("median", "median", "error"), ("< 5°", "acc5", "percent")),
+    *(("< 15°", "acc15", "percent"), ("< 30°", "acc30", "percent")),
+)
+_ERRORS = (
+    ("error, no-sym, correct pairs", "rae"),
+    ("all pairs", "rae_all"),
+    ("all classes, symmetric, all pairs", "rae_symmetric"),
+)
+
+
+def name_dataset(name: str) -> str:
+    """Name a dataset as people write it."""
+    return DATASETS.get(name, name)
+
+
+def sort_classes(classes: Sequence[str]) -> list[str]:
+    """Put the classes of the paper's Table 2 first, in its order, then the others in theirs."""
+    known = published_figures().rotation[0].per_class
+    return [*(name for name in known if name in classes), *(name for name in classes if name not in known)]
+
+
+def accuracy_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
+    """Table 1: published rows, then a row for each run, by dataset."""
+    published = [
+        [_source(row.method, row.rerun), row.parameters, Wide(row.nr, 2), Wide(row.ar, 2)]
+        for row in published_figures().classification
+    ]
+    groups: dict[str, list[list[Any]]] = {}
+    for run in runs:
+        found = run.results(ClassificationResult)
+        for any_of in list(found.values())[:1]:
+            title = f"Measured here, on {name_dataset(any_of.dataset)}: {any_of.shapes:,} test shapes"
+            accuracies = [(one := found.get(p)) and getattr(one, which) for which in ("nr", "ar") for p in PROTOCOLS]
+            groups.setdefault(title, []).append([f"{run.network} [{run.name}]", any_of.model.parameters, *accuracies])
+    columns = [Column("Method"), Column("Parameters", "count")]
+    columns += [Column(p, "interval", over, p == "strict") for over in ("NR/NR", "NR/AR") for p in PROTOCOLS]
+    ours = [RowGroup(title, rows, ours=True) for title, rows in groups.items()]
+    return ReportTable(
+        "table1-classification.csv", columns, [RowGroup("As published, on ModelNet40", published), *ours]
+    )
+
+
+def class_table(found: dict[ProtocolName, ClassificationResult]) -> ReportTable:
+    """The accuracy of each class."""
+    any_of = next(iter(found.values()))
+    scores = [getattr(result, which) for result in found.values() for which in ("nr", "ar")]
+    shapes = {name: sum(any_of.nr.confusion[i]) for i, name in enumerate(any_of.classes)}
+    rows = [[name, shapes[name], *(one.per_class[name] for one in scores)] for name in sort_classes(any_of.classes)]
+    overall = [
+        ["mean of the classes", None, *(one.mean_class for one in scores)],
+        ["all shapes", any_of.shapes, *(one.accuracy for one in scores)],
+    ]
+    columns = [Column("Class"), Column("Shapes", "count")]
+    columns += [Column(w, "percent", over=p, gap=w == "NR/NR") for p in found for w in ("NR/NR", "NR/AR")]
+    return ReportTable("classes.csv", columns, [RowGroup("", rows), RowGroup("", overall)])
+
+
+def confusion_table(found: ClassificationResult) -> ReportTable:
+    """Counts behind the two confusion matrices, classes in the report's order."""
+    order = sort_classes(found.classes)
+    index = [found.classes.index(name) for name in order]
+    rows = [
+        [title, name, *(of.confusion[i][j] for j in index)]
+        for title, of in (("upright (NR/NR)", found.nr), ("rotated (NR/AR)", found.ar))
+        for name, i in zip(order, index, strict=True)
+    ]
+    return data_table(f"confusion-{found.protocol}.csv", ["test", "truth", *order], rows)
+
+
+def rotation_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
+    """Table 2: published rows, then ours in each mode, over all and over the correctly classified."""
+    published = published_figures().rotation
+    measured = [(run, found) for run in runs for found in run.results(RotationResult).values()]
+    classes = sort_classes(
+        [*dict.fromkeys((*published[0].per_class, *(name for _, found in measured for name in found.classes)))]
+    )
+    rows = [
+        [_source(row.method, row.rerun), "plain", row.average, row.no_sym, *map(row.per_class.get, classes)]
+        for row in published
+    ]
+    groups = [RowGroup("As published, on ModelNet10, over correctly classified shapes", rows)]
+    for run, found in measured:
+        named = f"{run.network} [{run.name}], " if len({run.name for run, _ in measured}) > 1 else ""
+        views = f"{found.shapes:,} shapes, {found.rotations} rotations × {found.resamplings} resamplings"
+        title = f"Measured here, {named}{name_dataset(found.dataset)}, {views}"
+        ours = [
+            row
+            for mode in MODES
+            for counted, name in _COUNTED.items()
+            for row in _error_rows(f"{mode}, {name}", getattr(getattr(found.modes, mode), counted), classes)
+        ]
+        groups.append(RowGroup(title, ours, found.protocol, ours=True))
+    return ReportTable("table2-rotation.csv", _class_columns(classes), groups, words=2)
+
+
+def summary_table(runs: Sequence[EvaluatedRun], name: str) -> ReportTable:
+    """Mean, median and shares below 5°, 15° and 30°: all classes and those without symmetry."""
+    groups: dict[str, list[list[Any]]] = {}
+    for run in runs:
+        for protocol, found in run.results(RotationResult).items():
+            for mode in MODES:
+                for counted, told in _COUNTED.items():
+                    part = getattr(getattr(found.modes, mode), counted)
+                    for which, errors in (("no-sym", part.no_sym), ("all", part.all_classes)):
+                        row = [told, which, protocol, errors and errors.count]
+                        for one in (errors, errors and errors.symmetric):
+                            row += [one and getattr(one, figure) for _, figure, _ in _SUMMARY]
+                        groups.setdefault(f"{run.network} [{run.name}], {mode}", []).append(row)
+    columns = [Column("Counted"), Column("Classes"), Column("Protocol", "chip"), Column("Count", "count")]
+    for over in ("Plain", "Symmetric"):
+        columns += [Column(title, form, over, title == "mean") for title, _, form in _SUMMARY]
+    return ReportTable(name, columns, [RowGroup(title, rows) for title, rows in groups.items()], words=3)
+
+
+def alignment_table(run: EvaluatedRun, found: PoseBaselinesResult, task: str, mode: str) -> ReportTable:
+    """Tables 2a and 2b: methods that align two clouds, and this network on the same task."""
+    methods: dict[str, BaselineErrors] = getattr(found, task)
+    classes = sort_classes([*dict.fromkeys(name for one in methods.values() for name in one.per_class)])
+    rows = [
+        [*row, one.all_classes and one.all_classes.count, one.no_answer, one.seconds]
+        for method, one in methods.items()
+        for row in _error_rows(method, one, classes)
+    ]
+    groups = [RowGroup("Measured here", rows)]
+    if (ours := run.result(RotationResult, found.protocol)) is not None:
+        part = getattr(ours.modes, mode).all
+        pairs = part.all_classes and part.all_classes.count
+        own = [[*row, pairs, None, None] for row in _error_rows(f"this network, {mode}", part, classes)]
+        groups.append(RowGroup(f"Measured here, {run.name}, all pairs", own, ours=True))
+    columns = [*_class_columns(classes), Column("pairs", "count", gap=True), Column("no answer", "count")]
+    name = f"pose-baselines-{task.replace('_', '-')}.csv"
+    return ReportTable(name, [*columns, Column("seconds", "seconds")], groups, words=2)
+
+
+def _class_columns(classes: Sequence[str]) -> list[Column]:
+    return [
+        *(Column("Method"), Column("Error"), Column("avg", "error", gap=True), Column("no-sym", "error")),
+        *(Column(name.replace("_", " "), "error", gap=i == 0) for i, name in enumerate(classes)),
+    ]
+
+
+def _error_rows(name: str, groups: ErrorGroups, classes: Sequence[str]) -> Iterator[list[Any]]:
+    """The plain errors, and under them the symmetric ones."""
+    errors = [groups.all_classes, groups.no_sym, *(groups.per_class.get(one) for one in classes)]
+    yield [name, "plain", *(e and e.mean for e in errors)]
+    yield [name, "symmetric", *(e and e.symmetric.mean for e in errors)]
+
+
+def error_data(found: RotationResult) -> ReportTable:
+    """The numbers behind the charts of errors."""
+    rows = []
+    for mode in MODES:
+        for counted in _COUNTED:
+            part = getattr(getattr(found.modes, mode), counted)
+            for which, errors in {"all": part.all_classes, "no-sym": part.no_sym, **part.per_class}.items():
+                for way, one in (("plain", errors), ("symmetric", errors and errors.symmetric)):
+                    if one is not None:
+                        rows.append([mode, counted, which, way, *one.cumulative, *one.histogram])
+    bins = [*(f"below_{degrees}" for degrees in BINS), *(f"{5 * n}_to_{5 * n + 5}" for n in range(HISTOGRAM_BINS))]
+    return data_table(f"errors-{found.protocol}.csv", ["mode", "counted", "classes", "error", *bins], rows)
+
+
+def name_level(kind: str, level: float) -> str:
+    """Write a level of a corruption with its unit."""
+    unit = KINDS[kind][1]
+    if unit == "%":
+        return f"{100 * level:g}%"
+    return f"{level:,.0f}" if level >= 100 else f"{level:g} {unit}".strip()
+
+
+def robustness_table(found: dict[ProtocolName, RobustnessResult]) -> ReportTable:
+    """Table 3: the paper's six levels, published and ours."""
+    published = published_figures().robustness
+    rows = [[row.name, row.accuracy, row.rae, *_level_cells(found, row.kind, row.level)] for row in published]
+    columns = [Column("Level"), Column("accuracy, %", "percent", "As published", gap=True)]
+    columns += [Column("error, no-sym, correct pairs", "error", "As published"), *_level_columns(found)]
+    return ReportTable("table3-robustness.csv", columns, [RowGroup("", rows)])
+
+
+def level_table(found: dict[ProtocolName, RobustnessResult]) -> ReportTable:
+    """Every level of every corruption."""
+    levels: dict[str, dict[float, None]] = {}
+    for row in (row for result in found.values() for row in result.levels):
+        levels.setdefault(row.kind, {})[row.level] = None
+    groups = [
+        RowGroup(KINDS[kind][0], [[name_level(kind, level), *_level_cells(found, kind, level)] for level in of_kind])
+        for kind, of_kind in levels.items()
+    ]
+    return ReportTable("robustness.csv", [Column("Level"), *_level_columns(found)], groups)
+
+
+def _level_columns(found: dict[ProtocolName, RobustnessResult]) -> Iterator[Column]:
+    for protocol in found:
+        over = f"Measured here, {protocol}"
+        yield Column("points per view", "count", over, gap=True)
+        yield Column("accuracy, %", "interval", over)
+        yield from (Column(title, "error", over) for title, _ in _ERRORS)
+
+
+def _level_cells(found: dict[ProtocolName, RobustnessResult], kind: str, level: float) -> Iterator[Any]:
+    for result in found.values():
+        one = next((row for row in result.levels if (row.kind, row.level) == (kind, level)), None)
+        yield from (one and one.points, one, *(one and getattr(one, name) for _, name in _ERRORS))
+
+
+def equivariance_table(found: EquivarianceResult) -> ReportTable:
+    """What changes with each stage of a rotated view."""
+    rows: list[list[Any]] = [["nothing: upright", None, None, None, None, found.accuracy.nr]]
+    for name, change, accuracy in (
+        ("the network: frames rotated with the points", found.network, found.accuracy.exact_frames),
+        ("the frames: estimated again after the rotation", found.frames, found.accuracy.reestimated),
+        ("the points: resampled as well", found.resampled, found.accuracy.resampled),
+    ):
+        degrees = [change.pose_degrees_max, change.pose_degrees_median]
+        rows.append([name, *degrees, change.activation_max, change.labels_changed, accuracy])
+    columns = [Column("What changes in the rotated view"), Column("pose, max °", "power")]
+    columns += [Column("pose, median °", "power"), Column("activation, max", "power")]
+    columns += [Column("class changed, %", "percent"), Column("accuracy, %", "percent")]
+    return ReportTable("equivariance.csv", columns, [RowGroup("", rows)])
+
+
+def _source(method: str, rerun: bool) -> str:
+    """Mark figures of methods that are not run here."""
+    return method if rerun else f"{method} [quoted]"

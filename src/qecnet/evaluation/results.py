@@ -1,0 +1,376 @@
+"""What each measurement found: one dataclass per measurement, one JSON writer and one validating reader for all.
+
+Accuracies and other shares are 0..1, orientation errors are relative angular errors (angle/π, 0..1) unless the name
+says degrees. `None` marks a figure that has nothing to average.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import ClassVar, Literal, TypeVar
+
+from qecnet.evaluation._decode import decode_file
+from qecnet.files import as_json, write_whole
+
+ProtocolName = Literal["paper", "strict"]
+CorruptionKind = Literal["frames", "points", "noise", "outliers", "occlusion", "viewpoint", "density"]
+"""The kinds of `Corruption`."""
+
+PROTOCOLS: tuple[ProtocolName, ...] = ("strict", "paper")
+"""The strict protocol first: it is what users get."""
+
+BINS = (5, 10, 15, 20, 25, 30, 45, 60)
+"""Degrees of the cumulative error histogram.
+
+The paper's appendix draws its bins in a figure and lists none in the text except the last, 60°; the others are ours.
+"""
+
+HISTOGRAM_BINS = 36
+"""Bins of 5°, from 0° to 180°."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What every result says about itself.
+
+    Attributes:
+        protocol: how test views were made, see `qecnet.evaluation.views`.
+        dataset: the dataset's name.
+        classes: the classes that were measured.
+        split: the part of the dataset that was measured.
+        seed: of resampling and rotations.
+    """
+
+    measurement: ClassVar[str]
+    protocol: ProtocolName
+    dataset: str
+    split: str
+    classes: tuple[str, ...]
+    seed: int
+
+    @classmethod
+    def file_name(cls, protocol: ProtocolName) -> str:
+        """Name the file in a run's evaluation folder that holds the result."""
+        return f"{cls.measurement}-{protocol}.json"
+
+
+@dataclass(frozen=True)
+class MeasuredModel:
+    """Which network was measured, in the names of its training settings; `poses` says whether it predicts any."""
+
+    parameters: int
+    poses: bool = True
+    dataset: str | None = None
+    config: str | None = None
+    method: str | None = None
+    seed: int | None = None
+    epochs: int | None = None
+    siamese: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelResult(Result):
+    """A result of one model.
+
+    Attributes:
+        missing: classes that only the model or only the dataset has; they are not measured.
+        shapes: how many test shapes were measured.
+        model: the network.
+        points: the median number of points per view that the frames were estimated from.
+    """
+
+    missing: tuple[str, ...]
+    shapes: int
+    model: MeasuredModel
+    points: int | None = None
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Accuracy over views.
+
+    Attributes:
+        accuracy: over all views.
+        interval: its 95% interval, bootstrapped over shapes.
+        mean_class: the mean of the classes' accuracies.
+        per_class: by class name; None for a class without views.
+        confusion: counts, a row for each true class, a column for each predicted one.
+    """
+
+    accuracy: float
+    interval: tuple[float, float]
+    mean_class: float
+    per_class: Mapping[str, float | None]
+    confusion: tuple[tuple[int, ...], ...]
+
+    def __post_init__(self) -> None:
+        size = len(self.per_class)
+        if [len(row) for row in self.confusion] != [size] * size:
+            raise ValueError(f"confusion is not a table of {size} × {size} counts")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassificationResult(ModelResult):
+    """Table 1: accuracy on upright (`nr`) and on rotated views (`ar`), of which each shape has `rotations`."""
+
+    measurement = "classification"
+    rotations: int
+    nr: Accuracy
+    ar: Accuracy
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorSummary:
+    """Orientation errors: mean, median, shares below 5°, 15° and 30°, below each of `BINS`, and in bins of 5°."""
+
+    mean: float
+    median: float
+    acc5: float
+    acc15: float
+    acc30: float
+    cumulative: tuple[float, ...]
+    histogram: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name, size in (("cumulative", len(BINS)), ("histogram", HISTOGRAM_BINS)):
+            if len(getattr(self, name)) != size:
+                raise ValueError(f"{name} is not a list of {size} values")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotationErrors(ErrorSummary):
+    """Orientation errors of `count` views or pairs; `symmetric` takes them up to the class's symmetry."""
+
+    count: int
+    symmetric: ErrorSummary
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorGroups:
+    """Errors over all classes, over those without symmetry, and for each class."""
+
+    all_classes: RotationErrors | None
+    no_sym: RotationErrors | None
+    per_class: Mapping[str, RotationErrors | None]
+
+
+@dataclass(frozen=True)
+class ModeErrors:
+    """Errors of correctly classified views or pairs, as the paper counts them, and of all."""
+
+    correct: ErrorGroups
+    all: ErrorGroups
+
+
+@dataclass(frozen=True)
+class RotationModes:
+    """Errors against the true rotation, between two views of a shape, and between two shapes of a class."""
+
+    canonical: ModeErrors
+    siamese: ModeErrors
+    category: ModeErrors
+
+
+MODES = ("canonical", "siamese", "category")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RotationResult(ModelResult):
+    """Table 2: orientation errors over `rotations` of each of `resamplings` of a shape."""
+
+    measurement = "rotation"
+    rotations: int
+    resamplings: int
+    modes: RotationModes
+
+
+@dataclass(frozen=True)
+class CorruptionScores:
+    """What is left at one level of one corruption; see `Corruption` for the kinds.
+
+    Attributes:
+        accuracy: over two rotated views of each shape, with its 95% `interval`.
+        rae: error of siamese pairs of classes without symmetry, both views classified correctly.
+        rae_all: the same over every pair.
+        rae_symmetric: over every pair of all classes, up to symmetry.
+        points: the median number of points per view.
+    """
+
+    kind: CorruptionKind
+    level: float
+    accuracy: float
+    interval: tuple[float, float]
+    rae: float | None
+    rae_all: float | None
+    rae_symmetric: float | None
+    points: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RobustnessResult(ModelResult):
+    """Table 3 and further: accuracy and orientation error on corrupted input."""
+
+    measurement = "robustness"
+    levels: tuple[CorruptionScores, ...]
+
+
+@dataclass(frozen=True)
+class PredictionChange:
+    """How far predictions of rotated views are from the rotated predictions of upright ones."""
+
+    activation_max: float
+    labels_changed: float
+    pose_degrees_median: float | None
+    pose_degrees_max: float | None
+
+
+@dataclass(frozen=True)
+class StageAccuracy:
+    """Accuracy upright; rotated with exact frames; with frames estimated again; with resampled points as well."""
+
+    nr: float
+    exact_frames: float
+    reestimated: float
+    resampled: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class EquivarianceResult(ModelResult):
+    """How much a rotation changes predictions: by the network alone, by the frames, and by resampling."""
+
+    measurement = "equivariance"
+    rotations: int
+    network: PredictionChange
+    frames: PredictionChange
+    resampled: PredictionChange
+    accuracy: StageAccuracy
+
+
+@dataclass(frozen=True)
+class CalibrationScores:
+    """Confidence against accuracy.
+
+    Attributes:
+        confidence: the mean.
+        ece: expected calibration error.
+        nll: mean negative log likelihood of the true classes.
+        reliability: mean confidence, accuracy and number of views of each bin that has any.
+    """
+
+    accuracy: float
+    confidence: float
+    ece: float
+    nll: float
+    reliability: tuple[tuple[float, float, int], ...]
+
+
+@dataclass(frozen=True)
+class CalibrationSplit:
+    """Scores on one part of the data, before and after scaling by the temperature."""
+
+    shapes: int
+    views: int
+    before: CalibrationScores
+    after: CalibrationScores
+
+
+@dataclass(frozen=True, kw_only=True)
+class CalibrationResult(ModelResult):
+    """The temperature fitted on held-out training shapes, and what it does there and on the test split."""
+
+    measurement = "calibration"
+    rotations: int
+    temperature: float
+    bins: int
+    held_out: CalibrationSplit
+    test: CalibrationSplit
+
+    @classmethod
+    def file_name(cls, protocol: ProtocolName) -> str:
+        return "calibration.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BaselineErrors(ErrorGroups):
+    """Errors of a method that aligns two clouds: mean processor seconds per pair, and pairs without an answer."""
+
+    seconds: float | None
+    no_answer: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PoseBaselinesResult(Result):
+    """Alignment without learning, by method: two samplings of one shape, and two shapes of one class.
+
+    Attributes:
+        keep: the share of a stored cloud's points that a view has.
+    """
+
+    measurement = "pose-baselines"
+    pairs_per_class: int
+    keep: float
+    same_instance: Mapping[str, BaselineErrors]
+    category_level: Mapping[str, BaselineErrors]
+
+    @classmethod
+    def file_name(cls, protocol: ProtocolName) -> str:
+        return "pose-baselines.json"
+
+
+R = TypeVar("R", bound=Result)
+
+
+def to_json(result: Result) -> bytes:
+    """Encode a result as JSON, with the measurement's name as `what`."""
+    return as_json({"what": result.measurement, **asdict(result)})
+
+
+def from_json(path: Path, kind: type[R]) -> R:
+    """Read the result of one kind of measurement from its JSON file.
+
+    Args:
+        path: a file that `write_result` wrote.
+        kind: the class of the result, for example `ClassificationResult`.
+
+    Raises:
+        ValueError: if the file is damaged or holds another kind of result; one sentence that names the file.
+    """
+    what = decode_file(path, _Tag).what
+    if what != kind.measurement:
+        raise ValueError(f"{path}: is a result of {what}, not of {kind.measurement}; rename it or measure again")
+    return decode_file(path, kind)
+
+
+def write_result(folder: Path, result: R) -> R:
+    """Write a result into a folder under its own file name, whole or not at all.
+
+    Returns:
+        The result, unchanged.
+    """
+    write_whole(folder / result.file_name(result.protocol), to_json(result))
+    return result
+
+
+def read_result(folder: Path, kind: type[R], protocol: ProtocolName = "strict") -> R | None:
+    """Read a result from a run's evaluation folder.
+
+    Returns:
+        The result, or None if it has not been measured under the protocol.
+
+    Raises:
+        ValueError: if the file is damaged, or holds another measurement or protocol than its name says.
+    """
+    path = folder / kind.file_name(protocol)
+    if not path.exists():
+        return None
+    found = from_json(path, kind)
+    if path.name != kind.file_name(found.protocol):
+        raise ValueError(f"{path}: was measured under the protocol {found.protocol}; rename it or measure again")
+    return found
+
+
+@dataclass(frozen=True)
+class _Tag:
+    what: str

@@ -1,0 +1,181 @@
+"""The folder of a training run, with everything that has been measured of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from qecnet.evaluation._decode import decode_file, decode_lines
+from qecnet.evaluation.predict import Predictions, read_predictions
+from qecnet.evaluation.results import (
+    PROTOCOLS,
+    CalibrationResult,
+    ClassificationResult,
+    EquivarianceResult,
+    ModelResult,
+    PoseBaselinesResult,
+    ProtocolName,
+    R,
+    RobustnessResult,
+    RotationResult,
+    read_result,
+)
+
+_KINDS = (ClassificationResult, RotationResult, RobustnessResult, EquivarianceResult, CalibrationResult)
+
+NETWORKS = {
+    "features": "QEC with features",
+    "paper": "QEC as in the paper",
+    "var": "QEC as in the paper, no canonicalisation",
+    "release": "QEC, sizes of the release",
+    "pointnet": "PointNet",
+    "pointnet2": "PointNet++",
+    "dgcnn": "DGCNN",
+    "ppf": "PPF",
+}
+"""What networks are called in tables, by their configuration, in the tables' order."""
+
+
+@dataclass(frozen=True)
+class RunSettings:
+    """What results show of a run's settings.json, in the names there; the defaults are those of older runs."""
+
+    dataset: str
+    per_class: int
+    config: str
+    method: str
+    points: int
+    frames: int
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    loss: str
+    siamese: float
+    validation: float
+    seed: int
+    aligned: float = 0.0
+    keep: float = 0.8
+    canonicalize: bool = True
+    schedule: str | None = None
+    subsamplings: int | None = None
+    thinnest: float = 1.0
+    start: str | None = None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """A line of log.jsonl; None is what was not measured in this epoch."""
+
+    epoch: int
+    loss: float
+    classification_loss: float | None = None
+    pose_loss: float | None = None
+    train_accuracy: float | None = None
+    validation_nr: float | None = None
+    validation_ar: float | None = None
+
+
+@dataclass(frozen=True)
+class TrainingOutcome:
+    """What result.json says about a finished training."""
+
+    parameters: int
+    shapes: int
+    training_seconds: float
+    epoch: int | None = None
+    train_accuracy: float | None = None
+    validation_nr: float | None = None
+    validation_ar: float | None = None
+    protocol: str | None = None
+
+
+@dataclass(frozen=True)
+class EvaluatedRun:
+    """A folder that `qec train` wrote, with results of `qec evaluate` in its folder `evaluation`.
+
+    Files are read when they are asked for, and only once.
+
+    Raises:
+        ValueError: from any attribute whose file is damaged; one sentence that names the file.
+    """
+
+    folder: Path
+
+    def __post_init__(self) -> None:
+        if not self.folder.is_dir():
+            raise ValueError(f"{self.folder}: there is no such folder; give the folder of a run of qec train")
+        if not (self.folder / "settings.json").exists():
+            raise ValueError(f"{self.folder}: is not the folder of a run (no settings.json); give one of qec train")
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        return self.folder.resolve().name
+
+    @property
+    def network(self) -> str:
+        """What the network is called in tables."""
+        name = NETWORKS.get(self.kind, self.kind)
+        return f"{name}, siamese loss" if self.settings.siamese > 0 else name
+
+    @property
+    def kind(self) -> str:
+        """The configuration; the paper's without canonicalisation is its "Var."."""
+        config = self.settings.config
+        return "var" if config == "paper" and not self.settings.canonicalize else config
+
+    @property
+    def has_poses(self) -> bool:
+        """Whether the network predicts poses; some baselines only classify."""
+        return all(result.model.poses for result in self)
+
+    @cached_property
+    def settings(self) -> RunSettings:
+        """How it was trained."""
+        return decode_file(self.folder / "settings.json", RunSettings)
+
+    @cached_property
+    def outcome(self) -> TrainingOutcome | None:
+        """What came of the training, if it has finished."""
+        path = self.folder / "result.json"
+        return decode_file(path, TrainingOutcome) if path.exists() else None
+
+    @cached_property
+    def log(self) -> tuple[Epoch, ...]:
+        """The training's epochs."""
+        path = self.folder / "log.jsonl"
+        return decode_lines(path, Epoch) if path.exists() else ()
+
+    @cached_property
+    def _results(self) -> dict[tuple[type, ProtocolName], ModelResult]:
+        found = {(kind, p): read_result(self.folder / "evaluation", kind, p) for kind in _KINDS for p in PROTOCOLS}
+        return {(kind, p): result for (kind, p), result in found.items() if result is not None and result.protocol == p}
+
+    @cached_property
+    def pose_baselines(self) -> PoseBaselinesResult | None:
+        """Methods without learning, measured on the same dataset."""
+        return read_result(self.folder / "evaluation", PoseBaselinesResult)
+
+    def result(self, kind: type[R], protocol: ProtocolName = "strict") -> R | None:
+        """Get a result, or None if it has not been measured.
+
+        Args:
+            kind: the class of the result, for example `RotationResult`.
+            protocol: the protocol of the measurement.
+        """
+        return self._results.get((kind, protocol))  # type: ignore[return-value]
+
+    def results(self, kind: type[R]) -> dict[ProtocolName, R]:
+        """Get the results of a measurement by protocol, strict first."""
+        return {p: found for p in PROTOCOLS if (found := self.result(kind, p)) is not None}
+
+    def __iter__(self) -> Iterator[ModelResult]:
+        """Iterate over all results of the model."""
+        return iter(self._results.values())
+
+    def predictions(self, measurement: str, protocol: ProtocolName) -> Predictions | None:
+        """Read the predictions behind a result, or None if they were not kept."""
+        path = self.folder / "evaluation" / f"{measurement}-{protocol}.npz"
+        return read_predictions(path) if path.exists() else None

@@ -1,0 +1,179 @@
+"""Results as small tables of text, the same in the terminal, on model cards and in the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+
+from qecnet.evaluation.results import (
+    MODES,
+    CalibrationResult,
+    ClassificationResult,
+    EquivarianceResult,
+    ErrorGroups,
+    PoseBaselinesResult,
+    Result,
+    RobustnessResult,
+    RotationResult,
+)
+
+DASH = "–"
+
+MODE_NAMES = {
+    "canonical": "against upright",
+    "siamese": "one shape, two samplings",
+    "category": "two shapes of a class",
+}
+"""What the rotation modes compare."""
+
+ERROR_HEAD = ("no-sym mean", "no-sym median", "all classes", "all, up to symmetry")
+
+
+@dataclass(frozen=True)
+class SummaryTable:
+    """A table of text; the first `labels` columns are words, the others are figures."""
+
+    title: str
+    head: tuple[str, ...]
+    rows: Sequence[Sequence[str]]
+    labels: int = 1
+
+    def to_markdown(self) -> str:
+        """Format the table as Markdown, without its title."""
+        rule = ["---"] * self.labels + ["---:"] * (len(self.head) - self.labels)
+        return "\n".join(f"| {' | '.join(cells)} |" for cells in (self.head, rule, *self.rows))
+
+
+def format_percent(share: float | None) -> str:
+    """Format a share of 0..1 as 91.3%."""
+    return DASH if share is None else f"{100 * share:.1f}%"
+
+
+def format_interval(interval: tuple[float, float]) -> str:
+    """Format an interval of shares as 89.6 – 92.9%."""
+    return f"{100 * interval[0]:.1f} – {format_percent(interval[1])}"
+
+
+def format_error(value: float | None, digits: int = 3) -> str:
+    """Format a relative angular error, angle/π."""
+    return DASH if value is None else f"{value:.{digits}f}"
+
+
+def format_degrees(value: float | None) -> str:
+    """Format a relative angular error in degrees: 4.0° or 27°."""
+    return DASH if value is None else f"{180 * value:.1f}°" if value < 0.1 else f"{180 * value:.0f}°"
+
+
+def error_cells(groups: ErrorGroups) -> list[str]:
+    """Format the figures of `ERROR_HEAD`."""
+    apart, every = groups.no_sym, groups.all_classes
+    means: list[float | None] = [None, None] if apart is None else [apart.mean, apart.median]
+    means += [None, None] if every is None else [every.mean, every.symmetric.mean]
+    return [format_error(mean) for mean in means]
+
+
+@singledispatch
+def summarize(result: Result) -> SummaryTable:
+    """Summarize a result as one table.
+
+    Args:
+        result: any result of this package.
+    """
+    raise TypeError(f"{type(result).__name__} is not a result; give one that a measure_* function returned")
+
+
+def _describe(result: RotationResult | ClassificationResult | RobustnessResult | EquivarianceResult) -> str:
+    points = "" if result.points is None else f", {result.points:,} points per view"
+    return f"({result.protocol} protocol, {result.shapes:,} shapes{points})"
+
+
+@summarize.register
+def _(result: ClassificationResult) -> SummaryTable:
+    rows = [
+        [
+            name,
+            result.protocol,
+            format_percent(of.accuracy),
+            format_interval(of.interval),
+            format_percent(of.mean_class),
+        ]
+        for name, of in (("upright (NR/NR)", result.nr), ("rotated (NR/AR)", result.ar))
+    ]
+    head = ("test views", "protocol", "accuracy", "95% interval", "mean class accuracy")
+    return SummaryTable(f"Accuracy {_describe(result)}", head, rows, labels=2)
+
+
+@summarize.register
+def _(result: RotationResult) -> SummaryTable:
+    rows = [
+        [MODE_NAMES[mode], result.protocol, counted, *error_cells(getattr(getattr(result.modes, mode), counted))]
+        for counted in ("all", "correct")
+        for mode in MODES
+    ]
+    head = ("rotation", "protocol", "counted", *ERROR_HEAD)
+    return SummaryTable(f"Orientation error, angle/π {_describe(result)}", head, rows, labels=3)
+
+
+@summarize.register
+def _(result: RobustnessResult) -> SummaryTable:
+    rows = [
+        [
+            *(row.kind, f"{row.level:g}", DASH if row.points is None else f"{row.points:,}"),
+            *(format_percent(row.accuracy), format_error(row.rae), format_error(row.rae_all)),
+        ]
+        for row in result.levels
+    ]
+    head = (
+        "corruption",
+        "level",
+        "points per view",
+        "accuracy",
+        "no-sym error, correct pairs",
+        "no-sym error, all pairs",
+    )
+    return SummaryTable(f"Corrupted input {_describe(result)}", head, rows)
+
+
+@summarize.register
+def _(result: EquivarianceResult) -> SummaryTable:
+    blank = [DASH] * 4
+    rows = [["nothing: upright", *blank, format_percent(result.accuracy.nr)]]
+    for name, change, accuracy in (
+        ("rotation, exact frames", result.network, result.accuracy.exact_frames),
+        ("frames estimated again", result.frames, result.accuracy.reestimated),
+        ("points resampled as well", result.resampled, result.accuracy.resampled),
+    ):
+        degrees = (change.pose_degrees_median, change.pose_degrees_max)
+        figures = [DASH if angle is None else f"{angle:.3g}°" for angle in degrees]
+        figures += [f"{change.activation_max:.1e}", format_percent(change.labels_changed), format_percent(accuracy)]
+        rows.append([name, *figures])
+    head = ("what changes", "pose, median", "pose, largest", "activation, largest", "class changed", "accuracy")
+    return SummaryTable(f"Changes under rotation {_describe(result)}", head, rows)
+
+
+@summarize.register
+def _(result: CalibrationResult) -> SummaryTable:
+    rows = [
+        [
+            f"{name}, {when}",
+            *(format_percent(getattr(getattr(part, when), figure)) for figure in ("accuracy", "confidence", "ece")),
+            f"{getattr(part, when).nll:.3f}",
+        ]
+        for name, part in (("held out", result.held_out), ("test", result.test))
+        for when in ("before", "after")
+    ]
+    title = f"Calibration ({result.protocol} protocol), temperature {result.temperature:g}"
+    return SummaryTable(title, ("shapes", "accuracy", "confidence", "ECE", "NLL"), rows)
+
+
+@summarize.register
+def _(result: PoseBaselinesResult) -> SummaryTable:
+    rows = [
+        [MODE_NAMES[mode], method, *error_cells(found), DASH if found.seconds is None else f"{found.seconds:.3f}"]
+        for mode, table in (("siamese", result.same_instance), ("category", result.category_level))
+        for method, found in table.items()
+    ]
+    head = ("pairs", "method", *ERROR_HEAD, "seconds")
+    title = f"Orientation error without learning, angle/π ({result.protocol} protocol)"
+    return SummaryTable(title, head, rows, labels=2)
