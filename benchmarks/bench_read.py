@@ -1,28 +1,45 @@
-"""How fast files are read: an OFF of 1 MB against trimesh in the same run, and scans of two million points.
+"""How fast and how strict files are read: ours against trimesh, meshio and pypcd4 in the same run, and large scans.
 
     python benchmarks/bench_read.py
 
-Needs trimesh. Both read by turns, so that whatever else the machine does falls on both. The median is what a user
-waits for; the best leaves out what the many small objects of a line-by-line reader cost the garbage collector.
+Needs trimesh, meshio and pypcd4. The readers take turns, so that other work on the machine slows all of them. The
+median is the time that a user waits; the best leaves out garbage collection. Strictness is the number of damaged files
+of tests/formats/test_bad_files.py that a reader accepts without an error or takes two seconds for.
 """
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
+import signal
+import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import meshio
+import numpy as np
+import pypcd4
 import torch
 import trimesh
 
 from measure import megabytes, report, row
-from qecnet.formats import read, write
+from qecnet.formats import Motion, move_file, read, write
 from qecnet.geometry import PointCloud
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from tests.formats.test_bad_files import CASES
+
 POINTS = 2_000_000
+_PATIENCE = 2.0  # seconds
+READERS: dict[str, dict[str, Callable[[Path], object]]] = {
+    "trimesh": dict.fromkeys((".ply", ".stl", ".obj"), lambda path: trimesh.load(path, process=False)),
+    "meshio": dict.fromkeys((".ply", ".stl", ".obj"), meshio.read),
+    "pypcd4": {".pcd": lambda path: pypcd4.PointCloud.from_path(path).numpy()},
+}
 
 
 def by_turns(repeats: int, *functions: Callable[[], object]) -> list[list[float]]:
@@ -47,6 +64,74 @@ def off_against_trimesh(folder: Path) -> list[dict[str, Any]]:
         for name, place in (("median", 20), ("best", 0)):
             rows.append(row(f"{size}, {name} of 41", ours[place], "ms", "trimesh", theirs[place], "≥ 10"))
     return rows
+
+
+def others_by_format(folder: Path) -> list[dict[str, Any]]:
+    """PLY, STL, OBJ and PCD of 20,000 vertices, in each encoding that the format has."""
+    sphere = trimesh.creation.uv_sphere(radius=30.0, count=[142, 142])
+    cloud = pypcd4.PointCloud.from_xyz_points(np.asarray(sphere.vertices, np.float32))
+    sphere.export(folder / "binary.ply")
+    sphere.export(folder / "ascii.ply", encoding="ascii")
+    sphere.export(folder / "binary.stl")
+    sphere.export(folder / "ascii.stl", file_type="stl_ascii")
+    sphere.export(folder / "text.obj")
+    for name in ("ascii", "binary", "binary_compressed"):
+        cloud.save(folder / f"{name}.pcd", encoding=pypcd4.Encoding(name))
+    rows = []
+    for path in sorted(folder.glob("*.*")):
+        for library, readers in READERS.items():
+            if path.suffix in readers:
+                load = readers[path.suffix]
+                theirs, ours = by_turns(9, lambda p=path, f=load: f(p), lambda p=path: read(p))
+                rows.append(
+                    row(f"{path.suffix[1:].upper()}, {path.stem}, median of 9", ours[4], "ms", library, theirs[4])
+                )
+    return rows
+
+
+def strictness(folder: Path) -> list[dict[str, Any]]:
+    """Damaged files that are read without an error, or get no answer in two seconds."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    signal.signal(signal.SIGALRM, give_up)
+    rows = []
+    for library, readers in READERS.items():
+        for suffix, load in readers.items():
+            accepted = {"ours": 0, library: 0}
+            cases = {name: content for name, (content, _) in CASES.items() if name.endswith(suffix)}
+            for name, content in cases.items():
+                path = folder / name
+                path.write_bytes(content)
+                for who, function in (("ours", read), (library, load)):
+                    signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+                    try:
+                        function(path)
+                        accepted[who] += 1
+                    except TimeoutError:
+                        accepted[who] += 1
+                    except (Exception, SystemExit):  # meshio ends the process when it cannot read a file
+                        pass
+                    finally:
+                        signal.setitimer(signal.ITIMER_REAL, 0)
+            what = f"damaged {suffix[1:].upper()} files accepted, of {len(cases)}"
+            rows += [row(f"{what}, {who}", count, "files") for who, count in accepted.items()]
+    return rows
+
+
+def moved_text(folder: Path) -> list[dict[str, Any]]:
+    """A rotated text cloud of 300,000 points: the time, and how much longer the file becomes."""
+    points = np.random.default_rng(0).uniform(-5, 5, (300_000, 3))
+    np.savetxt(folder / "scan.xyz", points, fmt="%.6f")
+    quarter = np.array([[0.8, -0.6, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 1.0]])
+    motion = Motion(quarter, np.zeros(3), np.zeros(3))
+    ((_, middle, _),) = by_turns(3, lambda: move_file(folder / "scan.xyz", folder / "moved.xyz", motion))
+    growth = (folder / "moved.xyz").stat().st_size / (folder / "scan.xyz").stat().st_size
+    return [
+        row("300,000 text points moved, median of 3", middle / 1e3, "s"),
+        row("length of that file against the source", growth, "times"),
+    ]
 
 
 def read_alone(path: Path, pipe: Any) -> None:
@@ -75,8 +160,13 @@ def large_scans(folder: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        report("read", [*off_against_trimesh(Path(folder)), *large_scans(Path(folder))])
+    logging.disable()
+    warnings.simplefilter("ignore")
+    rows: list[dict[str, Any]] = []
+    for measure in (off_against_trimesh, others_by_format, strictness, moved_text, large_scans):
+        with tempfile.TemporaryDirectory() as folder:
+            rows += measure(Path(folder))
+    report("read", rows)
 
 
 if __name__ == "__main__":
