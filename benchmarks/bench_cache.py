@@ -73,7 +73,7 @@ def main() -> None:
         opened = milliseconds(
             lambda: frame_cache(dataset, "train", folder, subsamplings=args.subsamplings), seconds=0.5
         )
-        read = milliseconds(lambda: cache.prepared(*batch), seconds=0.5) / 16
+        read = milliseconds(lambda: cache.points(*batch), seconds=0.5) / 16
         size = cache.path.stat().st_size
     whole = MODELNET10 * args.subsamplings
     report(

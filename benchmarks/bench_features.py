@@ -3,27 +3,24 @@
 python benchmarks/bench_features.py
 """
 
-from dataclasses import replace
 from typing import Any
 
 import torch
 
 from bench_network import inference, make_batch, make_network, training
 from measure import milliseconds, report
-from qecnet.nn import CONFIGS
 
 CLASSES = 40
 
 
 def rows(clouds: int) -> list[dict[str, Any]]:
-    paper, features = (replace(CONFIGS[name], classes=CLASSES) for name in ("paper", "features"))
-    batch, labels = make_batch(paper, clouds), torch.arange(clouds)
+    batch, labels = make_batch(clouds), torch.arange(clouds)
     table = []
     for what in ("inference", "training step") if clouds > 1 else ("inference",):
         found = []
-        for config in (paper, features):
-            network = make_network(config).train(what != "inference")
-            forward = lambda network=network: network(*batch).activations  # noqa: E731
+        for name in ("paper", "features"):
+            network = make_network(name, CLASSES).train(what != "inference")
+            forward = lambda network=network: network(batch).activations  # noqa: E731
             run = inference(forward) if what == "inference" else training(network, forward, labels)
             found.append(milliseconds(run, 6) / clouds)
         table.append(

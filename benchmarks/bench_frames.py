@@ -1,4 +1,4 @@
-"""10,000 points in memory to 512 FLARE frames and 64 patches: time, against a plain per-point loop, and memory;
+"""10,000 points in memory to 512 FLARE frames: time, against a plain per-point loop, and memory;
 the same for a scan of two million points.
 
     python benchmarks/bench_frames.py [--many 300]
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import time
+from collections import deque
 
 import numpy as np
 import torch
@@ -22,10 +23,9 @@ from qecnet.geometry import (
     farthest_points,
     fit_normals,
     local_frames,
-    patches,
     prepare,
-    prepare_many,
 )
+from qecnet.workers import in_order
 
 
 def furniture(seed: int, count: int = 10_000) -> torch.Tensor:
@@ -70,10 +70,9 @@ def frames_plain(points: np.ndarray, at: np.ndarray, radii: Radii) -> np.ndarray
     return frames
 
 
-def to_patches(points: torch.Tensor) -> None:
+def to_frames(points: torch.Tensor) -> None:
     at = farthest_points(points, 512)
-    frames = local_frames(points, at)
-    patches(points[at], frames.valid)
+    local_frames(points, at)
 
 
 def main() -> None:
@@ -85,9 +84,9 @@ def main() -> None:
     points = clouds[0]
     at = farthest_points(points, 512)
     before = megabytes("VmHWM")
-    to_patches(points)
+    to_frames(points)
     memory = megabytes("VmHWM") - before
-    whole = float(np.median([milliseconds(lambda p=p: to_patches(p)) for p in clouds]))
+    whole = float(np.median([milliseconds(lambda p=p: to_frames(p)) for p in clouds]))
     frames = milliseconds(lambda: local_frames(points, at))
     start = time.perf_counter()
     frames_plain(points.double().numpy(), at.numpy(), default_radii(points))
@@ -103,7 +102,6 @@ def main() -> None:
         ("normals at all points within 0.15", lambda: fit_normals(points, radius=0.15)),
         ("512 SHOT frames", lambda: local_frames(points, at, "shot")),
         ("512 centred frames", lambda: local_frames(points, at, "centred")),
-        ("64 patches", lambda: patches(points[at])),
     ):
         rows.append(row(f"part: {name}", milliseconds(work)))
 
@@ -114,9 +112,10 @@ def main() -> None:
     rows.append(row("peak memory with the making of that scan", megabytes("VmHWM") - before, "MB", aim="< 2000"))
 
     start = time.perf_counter()
-    prepare_many([PointCloud(clouds[i % 5]) for i in range(arguments.many)], workers=2, progress=False)
+    jobs = ((PointCloud(clouds[i % 5]),) for i in range(arguments.many))
+    deque(in_order(prepare, jobs, workers=2), maxlen=0)
     rate = arguments.many / (time.perf_counter() - start)
-    rows.append(row(f"prepare_many, two workers, {arguments.many} clouds, start included", rate, "shapes/s"))
+    rows.append(row(f"prepare by two workers, {arguments.many} clouds, start included", rate, "shapes/s"))
     rows.append(row("ModelNet10's 4,899 shapes at that rate", 4899 / rate, "s", aim="< 300"))
     report("frames", rows)
 

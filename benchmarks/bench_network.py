@@ -21,7 +21,8 @@ import measure
 import plain_network
 from measure import RESULTS, megabytes, report, row
 from qecnet.algebra import random_quaternion
-from qecnet.nn import CONFIGS, Capsules, Level, Pooling, QECConfig, QECNet, spread_loss, use_fused_routing
+from qecnet.geometry import OrientedPoints
+from qecnet.nn import Network, QECConfig, QECNet, create_network, spread_loss, use_fused_routing
 
 BATCH, SEED = 8, 0
 
@@ -34,19 +35,16 @@ def milliseconds(function: Callable[[], Any], seconds: float) -> float:
     return measure.milliseconds(function, seconds, CLOCK)
 
 
-def make_batch(config: QECConfig, clouds: int = BATCH) -> tuple[Capsules, list[Pooling]]:
+def make_batch(clouds: int = BATCH, frames: int = 512) -> OrientedPoints:
     """Random clouds with random frames: what is in them does not change the time."""
     generator = torch.Generator().manual_seed(SEED)
-    positions = torch.randn(clouds, config.points, 3, generator=generator) / 2
-    frames = random_quaternion((clouds, config.points), generator)
-    centres = positions[:, : config.levels[0].patches]
-    nearest = torch.cdist(centres, positions).topk(config.levels[0].neighbours, largest=False).indices
-    return Capsules.primary(positions, frames), [Pooling(centres, nearest, torch.ones_like(nearest, dtype=torch.bool))]
+    positions = torch.randn(clouds, frames, 3, generator=generator) / 2
+    return OrientedPoints.from_frames(positions, random_quaternion((clouds, frames), generator))
 
 
-def make_network(config: QECConfig) -> QECNet:
+def make_network(name: str, classes: int) -> Network:
     torch.manual_seed(SEED)
-    return QECNet(config)
+    return create_network(name, classes).eval()
 
 
 def inference(forward: Callable[[], Any]) -> Callable[[], None]:
@@ -57,7 +55,7 @@ def inference(forward: Callable[[], Any]) -> Callable[[], None]:
     return run
 
 
-def training(net: QECNet, forward: Callable[[], Tensor], labels: Tensor) -> Callable[[], None]:
+def training(net: Network, forward: Callable[[], Tensor], labels: Tensor) -> Callable[[], None]:
     optimizer = torch.optim.Adam(net.parameters(), 1e-3)
 
     def run() -> None:
@@ -69,11 +67,10 @@ def training(net: QECNet, forward: Callable[[], Tensor], labels: Tensor) -> Call
 
 
 def rows(classes: int) -> list[dict[str, Any]]:
-    config = replace(CONFIGS["paper"], classes=classes)
-    batch, labels = make_batch(config), torch.arange(BATCH) % classes
-    net, reference = make_network(config), make_network(config)
-    ours = lambda: net(*batch).activations  # noqa: E731
-    plain = lambda: plain_network.network(reference, *batch)  # noqa: E731
+    batch, labels = make_batch(), torch.arange(BATCH) % classes
+    net, reference = make_network("paper", classes), make_network("paper", classes)
+    ours = lambda: net(batch).activations  # noqa: E731
+    plain = lambda: plain_network.network(reference, batch)  # noqa: E731
     torch.testing.assert_close(ours(), plain(), atol=1e-3, rtol=0)
     table = []
     for what, slow, fast, aim, fused_aim in (
@@ -99,11 +96,10 @@ def naive_row(ours: float) -> dict[str, Any]:
     sys.path.insert(0, str(RESULTS.parent))
     from tests.nn import naive
 
-    config = replace(CONFIGS["paper"], classes=10)
-    network, batch = make_network(config), make_batch(config, clouds=1)
+    network, batch = make_network("paper", 10), make_batch(clouds=1)
     start = CLOCK()
     with torch.inference_mode():
-        naive.qec_net(network, *batch)
+        naive.qec_net(network, *network._pool(batch))
     seconds = CLOCK() - start
     reference = "tests/nn/naive.py (loops, eigh), one cloud"
     return row("inference, 10 classes", ours, "ms a shape", reference, 1e3 * seconds, "≥ 15")
@@ -111,11 +107,10 @@ def naive_row(ours: float) -> dict[str, Any]:
 
 def peak_memory(which: str, result: Any) -> None:
     """In a fresh process: by how much a training step of batch 8, 40 classes, raises the peak; in MB."""
-    config = replace(CONFIGS["paper"], classes=40)
-    batch, labels, net = make_batch(config), torch.arange(BATCH), make_network(config)
+    batch, labels, net = make_batch(), torch.arange(BATCH), make_network("paper", 40)
     if which == "fused":
         use_fused_routing()
-    forward = (lambda: plain_network.network(net, *batch)) if which == "plain" else (lambda: net(*batch).activations)
+    forward = (lambda: plain_network.network(net, batch)) if which == "plain" else (lambda: net(batch).activations)
     before = megabytes("VmHWM")
     training(net, forward, labels)()
     result.value = megabytes("VmHWM") - before
@@ -150,9 +145,8 @@ def parts() -> list[dict[str, Any]]:
     use_fused_routing()
     table = []
     for classes in (10, 40):
-        config = replace(CONFIGS["paper"], classes=classes)
-        net, batch, labels = make_network(config), make_batch(config), torch.arange(BATCH) % classes
-        step = training(net, lambda n=net, b=batch: n(*b).activations, labels)
+        net, batch, labels = make_network("paper", classes), make_batch(), torch.arange(BATCH) % classes
+        step = training(net, lambda n=net, b=batch: n(b).activations, labels)
         whole = milliseconds(step, 3) / BATCH
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
             for _ in range(20):
@@ -177,10 +171,9 @@ def sweep() -> list[dict[str, Any]]:
     for what, sizes in SWEEPS.items():
         times = []
         for size in sizes:
-            level = replace(Level(patches=64, neighbours=16, capsules=64), **{what: size})
-            config = QECConfig(classes=10, levels=(level,))
-            net, (capsules, poolings) = make_network(config), make_batch(config)
-            times.append(milliseconds(inference(lambda n=net, c=capsules, p=poolings: n.levels[0](c, p[0])), 2) / BATCH)
+            net = QECNet(replace(QECConfig(classes=10, neighbours=16), **{what: size})).eval()
+            pooled = net._pool(make_batch())
+            times.append(milliseconds(inference(lambda n=net, p=pooled: n.patches(*p)), 2) / BATCH)
         exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
         table += [
             {"varied": what, "size": size, "ms a shape": ms, "fitted exponent": exponent}

@@ -16,46 +16,39 @@ from torch import Tensor
 
 from measure import RESULTS
 from qecnet.datasets import make_furniture
-from qecnet.geometry import PrepareConfig, prepare
-from qecnet.nn import Capsules, Level, Pooling, QECConfig, QECNet, spread_loss
+from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
+from qecnet.nn import QECConfig, QECNet, spread_loss
 from qecnet.nn.routing import Gradients
 
-FRAMES = PrepareConfig(points=2000, frames=256, patches=32, method="centred")
+FRAMES = PrepareConfig(points=2000, frames=256, method="centred")
 EPOCHS, BATCH, SEEDS, PER_CLASS = 12, 8, 3, 30
 
 
-def load(split: str) -> tuple[list[Tensor], Tensor]:
+def load(split: str) -> tuple[OrientedPoints, Tensor]:
     items = make_furniture(PER_CLASS, seed=0).items(split)
     prepared = []
     for number, item in enumerate(track(items, f"frames of {split}")):
         generator = torch.Generator().manual_seed(number)
         prepared.append(prepare(item.load_cloud(FRAMES.points, generator=generator), FRAMES, generator))
-    names = ("points", "poses", "valid", "centres", "neighbours", "mask")
-    tensors = [torch.stack([getattr(p, name) for p in prepared]) for name in names]
-    return tensors, torch.tensor([item.label for item in items])
+    return OrientedPoints.stack(prepared), torch.tensor([item.label for item in items])
 
 
-def batch(tensors: list[Tensor], index: Tensor) -> tuple[Capsules, list[Pooling]]:
-    points, poses, valid, *graph = (t[index] for t in tensors)
-    return Capsules.primary(points, poses, valid), [Pooling.at(points, *graph)]
-
-
-def train(gradients: Gradients, seed: int, data: dict[str, tuple[list[Tensor], Tensor]]) -> dict[str, Any]:
+def train(gradients: Gradients, seed: int, data: dict[str, tuple[OrientedPoints, Tensor]]) -> dict[str, Any]:
     torch.manual_seed(seed)
-    network = QECNet(QECConfig(classes=10, points=256, levels=(Level(32, 9, 32),), gradients=gradients))
+    network = QECNet(QECConfig(classes=10, frames=256, patches=32, capsules=32, gradients=gradients)).eval()
     optimizer = torch.optim.Adam(network.parameters(), 5e-3)
     generator = torch.Generator().manual_seed(seed)
-    tensors, labels = data["train"]
+    points, labels = data["train"]
     start = time.perf_counter()
     for _ in range(EPOCHS):
         for index in torch.randperm(len(labels), generator=generator).split(BATCH):
             optimizer.zero_grad()
-            spread_loss(network(*batch(tensors, index)).activations, labels[index], margin=0.5).backward()
+            spread_loss(network(points.select(index)).activations, labels[index], margin=0.5).backward()
             optimizer.step()
     seconds = time.perf_counter() - start
-    tensors, labels = data["test"]
+    points, labels = data["test"]
     with torch.inference_mode():
-        correct = network(*batch(tensors, torch.arange(len(labels)))).label == labels
+        correct = network(points).label == labels
     return {
         "gradients": gradients,
         "seed": seed,

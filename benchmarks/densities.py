@@ -23,9 +23,8 @@ from torch import Tensor
 
 from measure import RESULTS
 from qecnet.datasets import FrameCache, Item, frame_cache, open_dataset, training_symmetry
-from qecnet.datasets.drawn import drawn
-from qecnet.geometry import PrepareConfig
-from qecnet.nn import Capsules, load_network, upright_distance
+from qecnet.geometry import PrepareConfig, sample_points
+from qecnet.nn import load_network, upright_distance
 from qecnet.training.validate import held_out
 
 DENSITIES = 4
@@ -60,7 +59,7 @@ def count_points(items: Sequence[Item], config: PrepareConfig) -> list[int]:
     for item in items:
         shape, generator = item.load(), torch.Generator().manual_seed(0)
         shares = (THINNEST ** (density / (DENSITIES - 1)) for density in range(DENSITIES))
-        counts.append([len(drawn(shape, config, KEEP, generator, thinned)) for thinned in shares])
+        counts.append([len(sample_points(shape, config.points, generator, KEEP, thinned)) for thinned in shares])
     return [round(count) for count in np.median(counts, axis=0)]
 
 
@@ -73,9 +72,9 @@ def measure(
     for density, count in enumerate(points):
         right, pose = 0, 0.0
         for shapes in track(held.split(32), f"{run}, {count} points"):
-            prepared, labels = cache.prepared(shapes, torch.full_like(shapes, density)), cache.labels[shapes]
+            given, labels = cache.points(shapes, torch.full_like(shapes, density)), cache.labels[shapes]
             with torch.inference_mode():
-                said = network(Capsules.primary(prepared.points, prepared.poses, prepared.valid), [])
+                said = network(given)
             right += int((said.label == labels).sum())
             pose += float(upright_distance(said.pose_of(labels), turns[labels]).sum()) / math.pi
         values = run, dataset, count, len(held), f"{right / len(held):.4f}", f"{pose / len(held):.4f}"

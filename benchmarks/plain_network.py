@@ -6,6 +6,7 @@ The reference that `bench_network.py` measures against; it reads the parameters 
 import torch
 from torch import Tensor
 
+from qecnet.geometry import OrientedPoints
 from qecnet.nn import Capsules, Pooling, QECModule, QECNet
 
 
@@ -54,8 +55,7 @@ def module(qec: QECModule, capsules: Capsules, pooling: Pooling) -> Capsules:
     return Capsules(pooling.centres, poses, torch.sigmoid(qec.scale * agreement + qec.shift))
 
 
-def network(net: QECNet, capsules: Capsules, poolings: list[Pooling]) -> Tensor:
+def network(net: QECNet, points: OrientedPoints) -> Tensor:
     """Activations (clouds, classes)."""
-    for qec, pooling in zip(net.levels, poolings, strict=True):
-        capsules = module(qec, capsules, pooling)
-    return module(net.head, capsules, Pooling.whole(capsules)).activations[..., 0, :]
+    capsules = module(net.patches, *net._pool(points))
+    return module(net.classes, capsules, Pooling.whole(capsules)).activations[..., 0, :]

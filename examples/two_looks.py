@@ -17,8 +17,8 @@ from torch import Tensor
 
 from qecnet.algebra import conjugate, random_quaternion, rotate, to_matrix
 from qecnet.datasets import make_shape
-from qecnet.geometry import PointCloud, PrepareConfig, prepare
-from qecnet.nn import Ballot, Capsules, load_network
+from qecnet.geometry import OrientedPoints, PointCloud, PrepareConfig, prepare
+from qecnet.nn import Ballot, load_network
 from qecnet.nn.principal import principal_frames
 
 matplotlib.use("Agg")
@@ -40,19 +40,18 @@ def main() -> None:
     rotation = random_quaternion((), generator, dtype=cloud.points.dtype)
     rotated = PointCloud(rotate(rotation, cloud.points), name=cloud.name)
     prepared = prepare(rotated, PrepareConfig(method="centred"), generator)
-    capsules = Capsules.primary(prepared.points[None], prepared.poses[None], prepared.valid[None])
     with torch.inference_mode():
-        said = network(capsules, [])
+        said = network(OrientedPoints.stack([prepared]))
     label = int(said.label)
 
     figure = Figure(figsize=(14, 3.9), facecolor="white")
     panels = [figure.add_subplot(1, 4, number + 1, projection="3d") for number in range(4)]
     every = (rotated.points - prepared.centre) / prepared.scale
     draw_cloud(panels[0], every[:3000])
-    for frame, place in list(zip(prepared.poses, prepared.points, strict=True))[:64]:
+    for frame, place in list(zip(prepared.frames, prepared.positions, strict=True))[:64]:
         draw_axes(panels[0], frame, place, 0.12, 0.7)
     panels[0].set_title("input: local reference frames")
-    frames = principal_frames(prepared.points)
+    frames = principal_frames(prepared.positions)
     draw_votes(panels[1], said.ballots[0], label, frames)
     panels[1].set_title("first pass: from four principal frames")
     draw_votes(panels[2], said.ballots[-1], label, said.ballots[0].best_pose())

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, multiply, weighted_mean
-from qecnet.geometry import PointCloud, Prepared, prepare
+from qecnet.geometry import OrientedPoints, PointCloud, prepare
 
 from ._shared import NoPoseError
 
@@ -23,14 +23,14 @@ def mean_lrf(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor:
     return canonicalize(multiply(second, conjugate(first)))
 
 
-def mean_pose(prepared: Prepared, name: str = "cloud") -> Tensor:
+def mean_pose(points: OrientedPoints, name: str = "cloud") -> Tensor:
     """The mean of the frames that there are (Eq. 4), each with the same weight. → (4,) WXYZ, float64"""
-    if not prepared.valid.any():
+    if not points.valid.any():
         raise NoPoseError(f"{name}: has no local reference frames to average; a flat or a very sparse cloud has none")
-    return weighted_mean(prepared.poses.double(), prepared.valid.double())
+    return weighted_mean(points.frames.double(), points.valid.double())
 
 
-def _prepared(cloud: PointCloud, seed: int) -> Prepared:
+def _prepared(cloud: PointCloud, seed: int) -> OrientedPoints:
     try:
         return prepare(cloud, generator=torch.Generator().manual_seed(seed))
     except ValueError as error:

@@ -28,7 +28,6 @@ from torch import Tensor
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import Dataset, Item, derive_seed
-from qecnet.datasets.drawn import drawn
 from qecnet.evaluation import (
     IDENTITY,
     BaselineErrors,
@@ -40,7 +39,7 @@ from qecnet.evaluation import (
     symmetric_angles,
 )
 from qecnet.fingerprint import code_hash
-from qecnet.geometry import PointCloud, PrepareConfig
+from qecnet.geometry import PointCloud, PrepareConfig, sample_points
 from qecnet.workers import in_order
 
 from ._shared import NoPoseError, import_package
@@ -193,7 +192,6 @@ def _key(dataset: Dataset, split: str, methods: Sequence[str], pairs_per_class: 
     """Hash everything that changes a row."""
     code = [
         *(code_hash(name, "*.py") for name in ("qecnet.algebra", "qecnet.geometry", __package__)),
-        code_hash("qecnet.datasets", "drawn.py"),
     ]
     about = [dataset.fingerprint(split), list(methods), pairs_per_class, seed, code]
     return hashlib.sha256(json.dumps(about).encode()).hexdigest()
@@ -277,6 +275,6 @@ def _align_pair(pair: _Pair, methods: tuple[str, ...], seed: int) -> list[Aligne
 def _sample(view: _ShapeView, seed: int) -> tuple[PointCloud, Tensor]:
     """Sample a view of a shape, with points of its own, and its rotation, (4,) WXYZ, float64."""
     generator = torch.Generator().manual_seed(derive_seed(seed, _SAMPLE, view.number, view.view))
-    cloud = replace(drawn(view.item.load(), PrepareConfig(), _KEEP, generator), normals=None)
+    cloud = replace(sample_points(view.item.load(), PrepareConfig().points, generator, _KEEP), normals=None)
     q = random_quaternion((), derive_seed(seed, _ROTATION, view.number, view.view), dtype=torch.float64)
     return replace(cloud, points=rotate(q, cloud.points.double()).to(cloud.points.dtype)), q

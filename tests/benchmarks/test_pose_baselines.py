@@ -99,7 +99,7 @@ def test_the_order_of_points_repeats_and_what_is_not_finite_change_nothing(metho
 
 def test_the_mean_frame_is_scipys_mean():
     prepared = prepare(sampled())
-    frames = prepared.poses[prepared.valid].double().numpy()
+    frames = prepared.frames[prepared.valid].double().numpy()
     w, *xyz = mean_pose(prepared).tolist()
     assert (Rotation.from_quat(frames[:, [1, 2, 3, 0]]).mean().inv() * Rotation.from_quat([*xyz, w])).magnitude() < 1e-6
 

@@ -11,7 +11,7 @@ from qecnet.cli.main import app
 from qecnet.datasets import make_furniture
 from qecnet.evaluation import write_card
 from qecnet.files import as_json
-from qecnet.nn import Level, QECConfig, QECNet, save_network
+from qecnet.nn import QECConfig, QECNet, save_network
 from qecnet.training.settings import json_of, make_settings
 
 TINY = {"dataset": "shapes", "per_class": 5, "method": "centred", "points": 200, "frames": 32, "patches": 8}
@@ -21,7 +21,7 @@ FEW = ("--workers", 1, "--rotations", 1)
 @pytest.fixture
 def run(tmp_path):
     torch.manual_seed(0)
-    network = QECNet(QECConfig(10, 32, (Level(8, 4, 4),)))
+    network = QECNet(QECConfig(10, 32, patches=8, neighbours=4, capsules=4))
     settings = json_of(make_settings(TINY | {"neighbours": 4, "capsules": 4, "validation": 0.25}))
     save_network(tmp_path / "weights.safetensors", network, make_furniture(2).classes, {"settings": settings})
     (tmp_path / "settings.json").write_bytes(as_json(settings))

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from qecnet.cli.main import app
 from qecnet.datasets import make_furniture
-from qecnet.nn import Level, QECConfig, QECNet, save_network
+from qecnet.nn import QECConfig, QECNet, save_network
 
 SETTINGS = {
     "dataset": "shapes",
@@ -30,7 +30,7 @@ SETTINGS = {
 def run(tmp_path):
     """A run's folder, with weights that have learnt nothing."""
     torch.manual_seed(0)
-    network = QECNet(QECConfig(10, 32, (Level(8, 4, 4),)))
+    network = QECNet(QECConfig(10, 32, patches=8, neighbours=4, capsules=4))
     save_network(tmp_path / "weights.safetensors", network, make_furniture(2).classes, {"settings": SETTINGS})
     return tmp_path
 

@@ -19,9 +19,9 @@ from qecnet.datasets import cache as cache_module
 from qecnet.datasets._cache_file import read_layout
 from qecnet.files import alone_in
 from qecnet.formats import write
-from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
+from qecnet.geometry import OrientedPoints, PointCloud, PrepareConfig, prepare
 
-SMALL = PrepareConfig(points=400, frames=32, patches=8, neighbours=5)
+SMALL = PrepareConfig(points=400, frames=32)
 
 
 def build(folder, seed=0, workers=1, per_class=2, config=SMALL, **kwargs):
@@ -46,7 +46,7 @@ def whole(tmp_path_factory):
 
 
 def same(a, b):
-    return all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Prepared))
+    return all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(OrientedPoints))
 
 
 def test_it_gives_what_prepare_gives_bit_for_bit(tmp_path):
@@ -58,27 +58,27 @@ def test_it_gives_what_prepare_gives_bit_for_bit(tmp_path):
     for i, s in ((0, 0), (7, 1), (9, 1)):
         generator = torch.Generator().manual_seed(dataset.derive_seed(0, i, s))
         expected = prepare(items[i].load().sample(SMALL.points, generator), SMALL, generator)
-        found = cache.prepared(i, s)
+        found = cache.points(i, s)
         assert same(found, expected)
-        assert all(getattr(found, f.name).dtype == getattr(expected, f.name).dtype for f in fields(Prepared))
-    assert not same(cache.prepared(0, 0), cache.prepared(0, 1))
+        assert all(getattr(found, f.name).dtype == getattr(expected, f.name).dtype for f in fields(OrientedPoints))
+    assert not same(cache.points(0, 0), cache.points(0, 1))
 
 
 def test_a_batch_is_its_members_stacked(tmp_path):
     cache = build(tmp_path)
-    batch = cache.prepared(torch.tensor([3, 8, 3]), torch.tensor([0, 1, 1]))
+    batch = cache.points(torch.tensor([3, 8, 3]), torch.tensor([0, 1, 1]))
     for row, (i, s) in enumerate(((3, 0), (8, 1), (3, 1))):
-        for f in fields(Prepared):
-            assert torch.equal(getattr(batch, f.name)[row], getattr(cache.prepared(i, s), f.name))
-    assert cache.prepared([1, 2]).points.shape == (2, 32, 3)
+        for f in fields(OrientedPoints):
+            assert torch.equal(getattr(batch, f.name)[row], getattr(cache.points(i, s), f.name))
+    assert cache.points([1, 2]).positions.shape == (2, 32, 3)
     with pytest.raises(IndexError):
-        cache.prepared(10)
+        cache.points(10)
 
 
 def test_what_is_read_is_the_readers_own(tmp_path):
     cache = build(tmp_path)
-    cache.prepared(0).points.zero_()
-    assert cache.prepared(0).points.abs().sum() > 0
+    cache.points(0).positions.zero_()
+    assert cache.points(0).positions.abs().sum() > 0
 
 
 def test_workers_do_not_change_it(tmp_path, whole):
@@ -89,7 +89,7 @@ def test_it_goes_through_pickle_as_a_path(tmp_path):
     cache = build(tmp_path)
     data = pickle.dumps(cache)
     assert len(data) < 1000
-    assert same(pickle.loads(data).prepared(4, 1), cache.prepared(4, 1))
+    assert same(pickle.loads(data).points(4, 1), cache.points(4, 1))
 
 
 def test_it_is_built_once(tmp_path, monkeypatch):
@@ -275,7 +275,7 @@ def test_subsamplings_of_a_cloud_differ_and_have_the_share_that_is_kept(tmp_path
     config = replace(SMALL, frames=200)
     for keep, left in ((0.8, 160), (1.0, 200)):
         cache = frame_cache(every, "train", tmp_path, config, subsamplings=2, keep=keep, workers=1, progress=False)
-        both = cache.prepared(0, 0), cache.prepared(0, 1)
+        both = cache.points(0, 0), cache.points(0, 1)
         # Of 200 places for frames, those beyond the cloud's own points are left at the origin.
         assert [int((p.points != 0).any(-1).sum()) for p in both] == [left, left]
         assert same(*both) == (keep == 1)
@@ -299,7 +299,7 @@ def test_subsamplings_thin_out_to_the_thinnest(tmp_path):
     for largest, left in ((600, [160, 80, 40]), (100, [100, 50, 25])):  # a share of the cloud, or of what is drawn
         config = replace(SMALL, points=largest, frames=200)
         cache = frame_cache(every, "train", tmp_path, config, subsamplings=3, thinnest=0.25, workers=1, progress=False)
-        assert [int((cache.prepared(0, s).points != 0).any(-1).sum()) for s in range(3)] == left
+        assert [int((cache.points(0, s).positions != 0).any(-1).sum()) for s in range(3)] == left
 
 
 WRONG = [{"subsamplings": 0}, {"workers": 0}, {"keep": 0.0}, {"keep": 1.5}, {"thinnest": 0.0}, {"thinnest": 2.0}]

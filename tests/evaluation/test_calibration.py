@@ -34,10 +34,10 @@ def test_certainty_has_a_bin_and_a_finite_likelihood():
 
 def test_what_training_held_out_is_found_again(tmp_path):
     dataset = make_furniture(10)
-    model = Model(tmp_path, QECNet(classes=10), dataset.classes, {"validation": 0.2})
+    model = Model(tmp_path, QECNet(QECConfig(10)), dataset.classes, {"validation": 0.2})
     labels = torch.tensor([item.label for item in dataset.items("train")])
     assert _held_out(Measurement(model, dataset, tmp_path)) == held_out(labels, 0.2)[1].tolist()
-    model = Model(tmp_path, QECNet(classes=10), dataset.classes, {"validation": 0.0})
+    model = Model(tmp_path, QECNet(QECConfig(10)), dataset.classes, {"validation": 0.0})
     with pytest.raises(ValueError, match="without a held-out part"):
         _held_out(Measurement(model, dataset, tmp_path))
 

@@ -1,7 +1,6 @@
 """A card says what the files of its run say, and no more."""
 
 import json
-from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +8,7 @@ from tests.evaluation.synthetic import make_run
 
 from qecnet.evaluation import write_card
 from qecnet.files import as_json
-from qecnet.nn import CONFIGS, QECNet, save_network
+from qecnet.nn import FeatureConfig, FeatureNet, QECConfig, QECNet, save_network
 from qecnet.training import Settings
 from qecnet.training.settings import json_of
 
@@ -17,7 +16,7 @@ from qecnet.training.settings import json_of
 def put_weights(folder, settings):
     torch.manual_seed(0)
     classes = [f"class {n}" for n in range(10)]
-    save_network(folder / "weights.safetensors", QECNet(classes=10), classes, {"settings": json_of(settings)})
+    save_network(folder / "weights.safetensors", QECNet(QECConfig(10)), classes, {"settings": json_of(settings)})
     (folder / "settings.json").write_bytes(as_json(json_of(settings)))
     return folder
 
@@ -71,7 +70,7 @@ def test_what_was_told_of_poses_is_said(run, settings, told):
 
 
 def test_a_network_with_features_has_a_card(run):
-    network = QECNet(replace(CONFIGS["features"], classes=10))
+    network = FeatureNet(FeatureConfig(10))
     save_network(run / "weights.safetensors", network, ["a"] * 10, {"settings": json_of(Settings())})
     (run / "settings.json").write_bytes(as_json(json_of(Settings(config="features"))))
     assert "`features`, 831,580 parameters, 512 local reference frames per shape, 10 classes" in write_card(run)

@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 import torch
+from benchmarks.baselines import PointNet
 
 from qecnet.algebra import rotate
 from qecnet.datasets import Dataset, make_furniture, open_dataset
@@ -24,8 +25,7 @@ from qecnet.evaluation.rotation import category_pairs, siamese_pairs
 from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.formats import write
 from qecnet.geometry import PrepareConfig, prepare
-from qecnet.nn import CONFIGS, Level, Prediction, QECConfig, QECNet, save_network
-from qecnet.nn.baselines import BaselineConfig, PointNet
+from qecnet.nn import NetworkConfig, Prediction, QECConfig, QECNet, create_network, save_network
 
 SETTINGS = {
     "dataset": "shapes",
@@ -41,7 +41,7 @@ SETTINGS = {
     "neighbours": 4,
     "keep": 0.8,
 }
-CONFIG = PrepareConfig(400, 48, 8, 4, "centred")
+CONFIG = PrepareConfig(400, 48, "centred")
 VIEWS = [TestView(0, 0), TestView(1, 1), TestView(2, 2)]
 
 
@@ -59,7 +59,7 @@ def run(tmp_path_factory, dataset):
     """A folder with the weights of a network that has learnt nothing."""
     folder = tmp_path_factory.mktemp("run")
     torch.manual_seed(0)
-    network = QECNet(QECConfig(3, 48, (Level(8, 4, 4),)))
+    network = QECNet(QECConfig(3, 48, patches=8, neighbours=4, capsules=4))
     save_network(folder / "weights.safetensors", network, dataset.classes, {"settings": SETTINGS})
     return folder
 
@@ -146,10 +146,10 @@ def test_strict_views_have_their_own_points_and_paper_views_of_one_resampling_sh
     stored = dataset.items("test")[0].load()
     for protocol in ("paper", "strict"):
         upright, same, other = made(stored, 0, [TestView(0, 0), TestView(0, 1), TestView(1, 1)], protocol)
-        turned = rotate(sampler(protocol).rotation(0, TestView(0, 1)).float(), upright.points)
-        torch.testing.assert_close(same.points, turned, atol=1e-5, rtol=0)
-        assert (other.points - turned).norm(dim=-1).max() > 0.01
-    exact, estimated = (made(stored, 0, [TestView(0, 1)], p)[0].poses for p in ("paper", "strict"))
+        turned = rotate(sampler(protocol).rotation(0, TestView(0, 1)).float(), upright.positions)
+        torch.testing.assert_close(same.positions, turned, atol=1e-5, rtol=0)
+        assert (other.positions - turned).norm(dim=-1).max() > 0.01
+    exact, estimated = (made(stored, 0, [TestView(0, 1)], p)[0].frames for p in ("paper", "strict"))
     assert upright.valid.any()
     assert not torch.equal(exact, estimated)
     close = (exact * estimated).sum(-1).abs()[upright.valid]
@@ -180,14 +180,15 @@ def test_frames_are_estimated_once_for_all_rotations_that_share_them(dataset, mo
 class Cheat(torch.nn.Module):
     """Takes as pose whatever the last frame holds, valid or not: nothing there comes from the shape."""
 
-    def forward(self, capsules, poolings):
-        poses = capsules.poses[:, -1]
-        return Prediction(torch.eye(3)[:1].expand(len(poses), 3), poses.expand(len(poses), 3, 4))
+    def forward(self, points):
+        poses = points.frames[:, -1:]
+        activations = torch.eye(3)[:1].expand(len(poses), 3)
+        return Prediction(activations, poses.expand(len(poses), 3, 4), activations)
 
 
 def test_a_planted_cheat_looks_perfect_under_paper_and_random_under_strict(model, dataset, tmp_path, monkeypatch):
     """Where a cloud has fewer points than frames the rest is the identity. Turned with the points, it is the answer."""
-    monkeypatch.setattr(predicting, "load_network", lambda path: (Cheat(), [], {}))
+    monkeypatch.setattr(predicting, "_start", lambda _: setattr(predicting, "_network", Cheat()))
     sparse = replace(model, settings=SETTINGS | {"points": 20})
     errors = {}
     for protocol in ("paper", "strict"):
@@ -236,7 +237,7 @@ def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path):
 
 
 def test_a_network_without_poses_is_measured_by_its_names_alone(dataset, tmp_path):
-    network = PointNet(BaselineConfig("pointnet", 3))
+    network = PointNet(NetworkConfig(3))
     save_network(tmp_path / "weights.safetensors", network, dataset.classes, {"settings": SETTINGS})
     model = Model.load(tmp_path)
     with pytest.raises(ValueError, match="predicts no pose"):
@@ -280,7 +281,7 @@ def test_a_folder_without_weights_is_one_sentence(tmp_path):
 @pytest.mark.parametrize("config", ["paper", "features"])
 def test_frames_that_are_left_out_change_the_predictions_of_every_network(config, dataset, tmp_path):
     torch.manual_seed(0)
-    network = QECNet(replace(CONFIGS[config], classes=3)).eval()
+    network = create_network(config, 3).eval()
     settings = SETTINGS | {"points": 600, "frames": 512, "patches": 64, "neighbours": 9}
     save_network(tmp_path / "weights.safetensors", network, dataset.classes, {"settings": settings})
     few = measurement(Model.load(tmp_path), dataset, tmp_path, shapes=[0])
@@ -295,7 +296,7 @@ def test_frames_that_are_left_out_change_the_predictions_of_every_network(config
 def test_a_share_of_the_frames_is_left_out(dataset):
     stored, views = dataset.items("test")[0].load(), [TestView(0, 1)]
     (whole,), (half,) = (made(stored, 0, views, "strict", corruption=c) for c in (None, Corruption("frames", 0.5)))
-    assert torch.equal(half.poses, whole.poses)
+    assert torch.equal(half.frames, whole.frames)
     assert not (half.valid & ~whole.valid).any()
     assert half.valid.sum() <= len(half.valid) / 2
 

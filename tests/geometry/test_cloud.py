@@ -1,10 +1,14 @@
 """A cloud keeps its shape, its order and the way back to its user's coordinates."""
 
+import dataclasses
+import pickle
+
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from qecnet.algebra import random_quaternion, rotate
 from qecnet.geometry import PointCloud, cloud
 
 
@@ -118,3 +122,27 @@ def test_a_cloud_with_nothing_finite_is_refused():
 def test_what_is_no_cloud_is_refused(values, normals, message):
     with pytest.raises(ValueError, match=message):
         PointCloud(values, normals)
+
+
+def test_what_is_clean_is_not_cleaned_again():
+    cloud = PointCloud(torch.eye(3)).clean()
+    assert cloud.clean() is cloud
+    subset = cloud.select(torch.tensor([0, 2]))
+    assert subset.clean() is subset
+    assert len(dataclasses.replace(cloud, points=torch.zeros(3, 3)).clean()) == 1
+
+
+def test_a_rotated_cloud_is_the_cloud_in_rotated_coordinates():
+    given = PointCloud(points(50), points(50, 1))
+    q = random_quaternion((), 3, dtype=torch.float64)
+    rotated = dataclasses.replace(given, centre=torch.ones(3, dtype=torch.float64), scale=2.0).rotated(q)
+    assert torch.allclose(rotated.restore(rotated.points), rotate(q, 2 * given.points + 1))
+    assert torch.allclose(rotated.normals, rotate(q, given.normals))
+
+
+def test_clouds_are_pickled_as_they_are():
+    given = PointCloud(points(5), points(5, 1), "chair", scale=2.0).clean()
+    found = pickle.loads(pickle.dumps(given))
+    assert (found.name, found.scale, found.clean()) == ("chair", 2.0, found)
+    for name in ("points", "normals", "centre"):
+        assert torch.equal(getattr(found, name), getattr(given, name))

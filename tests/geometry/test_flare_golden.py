@@ -47,8 +47,9 @@ def test_every_point_of_the_bunny_has_a_frame_as_in_pcl(golden, bunny):
 
 
 def test_the_interface_gives_the_same_frames(golden, bunny):
-    direct, _ = flare_frames(bunny, **settings(golden))
-    frames = local_frames(bunny, torch.tensor([15, 45]), method="flare", **settings(golden))
+    given = {name: value for name, value in settings(golden).items() if name != "surface"}
+    direct, _ = flare_frames(bunny, **given)
+    frames = local_frames(bunny, torch.tensor([15, 45]), method="flare", **given)
     assert torch.equal(frames.quaternions, direct.quaternions[[15, 45]])
 
 

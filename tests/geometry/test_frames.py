@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
-from qecnet.geometry import Radii, default_radii, farthest_points, fit_normals, flare_frames, local_frames
+from qecnet.geometry import Radii, default_radii, farthest_points, fit_normals, local_frames
+from qecnet.geometry._neighbours import pairs_within
 from qecnet.geometry.frames import Method
-from qecnet.geometry.neighbours import pairs_within
 
 METHODS = Method.__args__
 
@@ -278,18 +278,11 @@ def test_many_neighbours_are_worked_through_in_pieces(bumpy, method, monkeypatch
     assert degrees(whole.quaternions, pieces.quaternions).max() < 1e-3
 
 
-def test_a_share_of_the_surface_is_the_generators(bumpy):
-    draws = [flare_frames(bumpy, surface=0.5, generator=torch.Generator().manual_seed(s))[0] for s in (1, 1, 2)]
-    assert torch.equal(draws[0].quaternions, draws[1].quaternions)
-    assert not torch.equal(draws[0].quaternions, draws[2].quaternions)
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         ({"method": "gframes"}, 'method is "gframes"'),
-        ({"surface": 0.5}, "needs a generator"),
-        ({"surface": torch.tensor([99])}, "outside 0..11"),
+        ({"at": torch.tensor([99])}, "outside 0..11"),
         ({"at": torch.zeros(2, 3, dtype=torch.int64)}, r"shape \(2, 3\)"),
         ({"at": torch.full((2, 3), torch.nan)}, "2 of 2 are not finite"),
     ],

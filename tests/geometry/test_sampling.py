@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.geometry import farthest_points, random_points, spaced_points
+from qecnet.datasets import make_shape
+from qecnet.geometry import PointCloud, farthest_points, random_points, sample_points
 
 
 def farthest_points_naive(points, count, start):
@@ -58,24 +59,6 @@ def test_farthest_points_at_any_scale(bumpy, dtype, scale):
     assert apart > 0.15
 
 
-def test_spaced_points_are_apart_and_leave_no_gap(bumpy):
-    for generator in (None, torch.Generator().manual_seed(0)):
-        chosen = bumpy[spaced_points(bumpy, 0.2, generator)]
-        distances = torch.cdist(chosen, chosen).fill_diagonal_(9)
-        assert distances.min() >= 0.2
-        assert torch.cdist(bumpy, chosen).amin(1).max() < 0.2
-
-
-def test_spaced_points_keep_what_is_exactly_apart():
-    line = torch.arange(8.0)[:, None] * torch.tensor([[1.0, 0, 0]])
-    assert len(spaced_points(line, 1.0)) == 8
-
-
-def test_spaced_points_turn_with_the_cloud(bumpy):
-    turn = random_quaternion((1,), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    assert torch.equal(spaced_points(rotate(turn, bumpy), 0.15), spaced_points(bumpy, 0.15))
-
-
 def test_random_points_are_distinct_and_the_generators(bumpy):
     first, again, other = (random_points(bumpy, 500, torch.Generator().manual_seed(s)) for s in (1, 1, 2))
     assert len(first.unique()) == 500
@@ -88,7 +71,6 @@ def test_random_points_are_distinct_and_the_generators(bumpy):
     [
         (lambda p: farthest_points(p, 5), "5 points were asked of a cloud of 4"),
         (lambda p: farthest_points(p, 2, start=4), "start is 4"),
-        (lambda p: spaced_points(p, 0.0), "spacing is 0.0"),
         (lambda p: random_points(p, 0, torch.Generator()), "0 points were asked"),
         (lambda p: farthest_points(p / 0, 2), "4 of 4 are not finite"),
         (lambda p: farthest_points(p[None], 2), r"shape \(1, 4, 3\)"),
@@ -97,3 +79,38 @@ def test_random_points_are_distinct_and_the_generators(bumpy):
 def test_bad_requests_are_one_sentence(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call(torch.eye(4, 3))
+
+
+def cloud(count, normals=False):
+    points = torch.randn(count, 3, generator=torch.Generator().manual_seed(0))
+    return PointCloud(points, torch.nn.functional.normalize(points, dim=-1) if normals else None, "cloud")
+
+
+def sample(shape, seed, keep=0.8):
+    return sample_points(shape, 100, torch.Generator().manual_seed(seed), keep)
+
+
+@pytest.mark.parametrize(
+    ("stored", "expected"), [(50, 40), (100, 80), (101, 100), (5000, 100), (10, 9), (9, 9), (5, 5)]
+)
+def test_how_many_points_are_sampled(stored, expected):
+    assert len(sample(cloud(stored), 0)) == expected
+
+
+@pytest.mark.parametrize("stored", [50, 100, 200])
+def test_two_samples_differ_and_one_seed_repeats(stored):
+    first, again, other = (sample(cloud(stored), seed).points for seed in (1, 1, 2))
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
+
+
+def test_normals_stay_with_their_points():
+    found = sample(cloud(50, normals=True), 0)
+    torch.testing.assert_close(found.normals, torch.nn.functional.normalize(found.points, dim=-1))
+
+
+def test_each_sample_of_a_mesh_has_points_of_its_own():
+    chair = make_shape("chair", seed=1)
+    first, other = sample(chair, 1), sample(chair, 2)
+    assert len(first) == len(other) == 100
+    assert not torch.equal(first.points, other.points)

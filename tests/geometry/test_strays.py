@@ -8,7 +8,9 @@ from scipy.sparse.csgraph import connected_components
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
-from qecnet.geometry import PointCloud, Prepared, farthest_points, prepare, strays
+from qecnet.geometry import OrientedPoints, PointCloud, farthest_points, find_strays, prepare
+from qecnet.geometry._support import centred
+from qecnet.geometry.strays import may_have_strays
 
 
 def spoiled(points, count, seed=0):
@@ -27,7 +29,7 @@ def test_they_are_their_definition(bumpy):
     near = distances <= 2.53 * distances.sort(-1).values[:, 4].median()
     _, group = connected_components(near.numpy(), directed=False)
     size = torch.from_numpy(group).bincount()[group]
-    assert strays(points).tolist() == (size < 5).tolist()
+    assert find_strays(points).tolist() == (size < 5).tolist()
     assert {1, 2} < set(size[size < 5].tolist())
 
 
@@ -36,9 +38,9 @@ def test_they_are_their_definition(bumpy):
 def test_pose_place_and_scale_change_none(bumpy, dtype, scale):
     points, _ = spoiled(bumpy.double(), 100)
     turned = rotate(random_quaternion((), 1, dtype=torch.float64), points) + torch.tensor([3.0, -2.0, 1.0]).double()
-    found = strays(points)
+    found = find_strays(points)
     assert 60 < found.sum() < 120
-    assert torch.equal(strays((scale * turned).to(dtype)), found)
+    assert torch.equal(find_strays((scale * turned).to(dtype)), found)
 
 
 @pytest.mark.parametrize("points", [200, 1000, 2000, 4000])
@@ -50,14 +52,14 @@ def test_shapes_keep_their_legs(kind, points):
         cloud = make_shape(kind, seed).sample(points, torch.Generator().manual_seed(seed)).points
         height = cloud[:, 2] - cloud[:, 2].amin()
         low = height < 0.3 * height.amax()
-        lost.append(strays(cloud)[low].float().mean())
+        lost.append(find_strays(cloud)[low].float().mean())
     assert max(lost) < 0.1
 
 
 @pytest.mark.parametrize("kind", FURNITURE_CLASSES)
 def test_what_is_scattered_around_a_shape_is_found(kind):
     points = make_shape(kind, 1).sample(4000, torch.Generator().manual_seed(0)).points
-    found, added = strays(spoiled(points, 200)[0]), spoiled(points, 200)[1]
+    found, added = find_strays(spoiled(points, 200)[0]), spoiled(points, 200)[1]
     assert found[added].float().mean() > 0.8
     assert found[~added].float().mean() < 2e-3
 
@@ -81,20 +83,20 @@ LINE = torch.linspace(0, 1, 2500)[:, None] * torch.tensor([1.0, 2.0, 3.0])
     ids=["one", "same", "grid", "plane", "line", "three", "few", "uneven"],
 )
 def test_none_where_none_can_be_told(points):
-    assert not strays(points).any()
+    assert not find_strays(points).any()
 
 
 def test_one_on_a_grid_is_found_in_each_pose():
     points = torch.cat((GRID, torch.tensor([[4.0, 4.0, 14.6]]), torch.tensor([[4.0, 4.0, -2.5]])))
     for seed in range(5):
-        found = strays(rotate(random_quaternion((), seed), points))
+        found = find_strays(rotate(random_quaternion((), seed), points))
         assert found.nonzero().flatten().tolist() == [len(GRID)]
 
 
-def test_places_that_are_none_leave_the_others_unseen(bumpy):
-    points, added = spoiled(bumpy, 50)
-    assert torch.equal(strays(points, farthest_points(points, 256)), strays(points))
-    assert not strays(points, (~added).nonzero().flatten()).any()
+def test_farthest_points_tell_whether_there_are_any(bumpy):
+    for points, expected in ((bumpy, False), (spoiled(bumpy, 50)[0], True), (bumpy[:1000], False)):
+        cloud = centred(points)
+        assert may_have_strays(cloud, cloud.points[farthest_points(points, 256)]) is expected
 
 
 def test_a_cloud_is_prepared_as_if_they_were_not_there(bumpy):
@@ -104,5 +106,5 @@ def test_a_cloud_is_prepared_as_if_they_were_not_there(bumpy):
     far = 10.0 ** torch.arange(1, 11).repeat(4)[:, None] * directions
     with_strays = prepare(replace(cloud, points=torch.cat((far, cloud.points))))
     expected = prepare(cloud)
-    for field in fields(Prepared):
+    for field in fields(OrientedPoints):
         assert torch.allclose(getattr(with_strays, field.name), getattr(expected, field.name), atol=1e-6), field.name

@@ -3,6 +3,7 @@
 import torch
 
 from qecnet.algebra import random_quaternion
+from qecnet.geometry import OrientedPoints
 from qecnet.nn import Capsules, Pooling
 
 
@@ -19,3 +20,9 @@ def random_cloud(
     nearest = torch.cdist(centres, positions).topk(neighbours, largest=False).indices
     present = torch.rand(nearest.shape, generator=generator) >= missing
     return Capsules.primary(positions, frames, valid), Pooling(centres, nearest, present)
+
+
+def random_points(clouds: int, points: int, dtype: torch.dtype, seed: int = 0, missing: float = 0.1) -> OrientedPoints:
+    """Centred random points, a share of the frames invalid."""
+    capsules, _ = random_cloud(clouds, points, 1, 1, dtype, seed, missing)
+    return OrientedPoints.from_frames(capsules.positions, capsules.poses[..., 0, :], capsules.activations[..., 0] > 0)

@@ -92,21 +92,19 @@ def qec_module(module, positions, poses, activations, centre):
     return route(votes, flat, module.iterations, module.weighting, module.exponent, module.scale, module.shift)
 
 
-def qec_net(network, capsules, patches):
-    """The hierarchy of Sec. 5.2 for a batch of clouds → poses (clouds, classes, 4), activations (clouds, classes)."""
+def qec_net(network, capsules, graph):
+    """The two modules of Sec. 5.2 for a batch of clouds → poses (clouds, classes, 4), activations (clouds, classes)."""
     poses, activations = [], []
     for cloud in range(len(capsules.positions)):
         x, q, a = capsules.positions[cloud], capsules.poses[cloud], capsules.activations[cloud]
-        for module, graph in zip(network.levels, patches, strict=True):
-            results = []
-            for patch in range(graph.centres.shape[1]):
-                index, present = graph.neighbours[cloud, patch], graph.present[cloud, patch]
-                results.append(
-                    qec_module(module, x[index], q[index], a[index] * present[:, None], graph.centres[cloud, patch])
-                )
-            x = graph.centres[cloud]
-            q, a = (torch.stack(parts) for parts in zip(*results, strict=True))
-        pose, activation = qec_module(network.head, x, q, a, torch.zeros(3, dtype=x.dtype))
+        results = []
+        for patch in range(graph.centres.shape[1]):
+            index, present = graph.neighbours[cloud, patch], graph.present[cloud, patch]
+            read = x[index], q[index], a[index] * present[:, None]
+            results.append(qec_module(network.patches, *read, graph.centres[cloud, patch]))
+        x = graph.centres[cloud]
+        q, a = (torch.stack(parts) for parts in zip(*results, strict=True))
+        pose, activation = qec_module(network.classes, x, q, a, torch.zeros(3, dtype=x.dtype))
         poses.append(pose)
         activations.append(activation)
     return torch.stack(poses), torch.stack(activations)

@@ -4,71 +4,51 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tests.nn.clouds import random_cloud
+from tests.nn.clouds import random_points
 
 from qecnet.algebra import angular_distance, checking, multiply, random_quaternion, rotate
+from qecnet.geometry import OrientedPoints
 from qecnet.nn import (
-    CONFIGS,
     Ballot,
-    Capsules,
-    Features,
+    FeatureConfig,
+    FeatureNet,
     Neighbourhood,
-    QECConfig,
-    QECNet,
-    SiameseQECNet,
     cross_entropy,
     load_network,
     save_network,
     upright_distance,
 )
-from qecnet.nn.features import _filled, _primary, _turns
+from qecnet.nn.features import _turns
 from qecnet.testing import assert_equivariant, equivariance_error
 
-SMALL = QECConfig(
+SMALL = FeatureConfig(
     classes=3,
-    points=30,
-    levels=(),
-    features=Features(
-        neighbourhoods=(Neighbourhood(12, 5, 8, 16, 0.5), Neighbourhood(6, 4, 16, 16, 1.0)),
-        whole=(16, 24),
-        summary=20,
-    ),
+    frames=30,
+    neighbourhoods=(Neighbourhood(12, 5, 8, 16, 0.5), Neighbourhood(6, 4, 16, 16, 1.0)),
+    whole=(16, 24),
+    summary=20,
 )
 KINDS = ("points", "poses", "scalars")
-
-
-def with_looks(config, looks, upside_down=False):
-    return replace(config, features=replace(config.features, looks=looks, upside_down=upside_down))
 
 
 def trained(config, dtype):
     """A network in evaluation mode whose normalisation has seen some clouds, as after a long training."""
     torch.manual_seed(0)
-    network = QECNet(config).to(dtype)
+    network = FeatureNet(config).to(dtype)
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm1d):
             module.momentum = 1.0
     with torch.no_grad():
-        network(cloud(dtype, clouds=4, points=config.points, seed=9), [])
+        network(cloud(dtype, clouds=4, points=config.frames, seed=9))
     return network.eval()
 
 
 def cloud(dtype, clouds=3, points=30, seed=0, missing=0.1):
-    return random_cloud(clouds, points, 1, 1, dtype, seed, missing)[0]
+    return random_points(clouds, points, dtype, seed, missing)
 
 
-def inputs_of(capsules):
-    return capsules.positions, capsules.poses[..., 0, :], capsules.activations[..., 0]
-
-
-def turned(capsules, turn):
-    """By (clouds, 1, 4)."""
-    positions, poses = rotate(turn, capsules.positions), multiply(turn[:, :, None], capsules.poses)
-    return Capsules(positions, poses, capsules.activations)
-
-
-def rows(capsules, index):
-    return Capsules(*(x[index] for x in (capsules.positions, capsules.poses, capsules.activations)))
+def inputs_of(points):
+    return points.positions, points.frames, points.valid.to(points.positions)
 
 
 def as_function(network):
@@ -76,7 +56,7 @@ def as_function(network):
 
     def function(positions, frames, valid):
         centred = positions - positions.mean(-2, keepdim=True)
-        prediction = network(Capsules.primary(centred, frames, valid > 0), [])
+        prediction = network(OrientedPoints.from_frames(centred, frames, valid > 0))
         return prediction.poses, prediction.activations, torch.stack([b.scores for b in prediction.ballots])
 
     return function
@@ -99,7 +79,7 @@ def objective(prediction, label=0):
     [(1, False, "sigmoid"), (2, False, "sigmoid"), (2, True, "sigmoid"), (2, False, "linear"), (2, True, "lq")],
 )
 def test_poses_turn_and_activations_and_scores_do_not(looks, upside_down, weighting, dtype):
-    network = trained(replace(with_looks(SMALL, looks, upside_down), weighting=weighting), dtype)
+    network = trained(replace(SMALL, looks=looks, upside_down=upside_down, weighting=weighting), dtype)
     function, inputs = as_function(network), inputs_of(cloud(dtype))
     gives = ("poses", "fixed", "fixed")
     assert_equivariant(function, inputs, KINDS, gives, under=("rotation", "translation"))
@@ -114,13 +94,13 @@ def test_the_full_network_is_equivariant(looks, seed, dtype):
     """In float32 the bound of 1e-4 rad holds for most class poses here, not for all: the frames are random, and a mean
     of votes that hardly agree amplifies rounding.
     """
-    network = trained(replace(with_looks(CONFIGS["features"], looks), classes=10), dtype)
-    capsules, turn = cloud(dtype, 2, 512, seed), random_quaternion((2, 1), seed, dtype=dtype)
+    network = trained(FeatureConfig(classes=10, looks=looks), dtype)
+    capsules, turn = cloud(dtype, 2, 512, seed), random_quaternion((2,), seed, dtype=dtype)
     with torch.inference_mode():
-        before, after = network(capsules, []), network(turned(capsules, turn), [])
+        before, after = network(capsules), network(capsules.rotated(turn))
     tight = 1e-5 if dtype == torch.float32 else 1e-9
     assert (before.activations - after.activations).abs().max() <= tight
-    error = angular_distance(multiply(turn, before.poses), after.poses).flatten()
+    error = angular_distance(multiply(turn[:, None], before.poses), after.poses).flatten()
     if dtype == torch.float64:
         assert error.max() <= 1e-9
     else:
@@ -152,21 +132,21 @@ def test_order_of_the_points_after_the_centres_does_not_matter(dtype):
 @pytest.mark.parametrize("training", [False, True])
 def test_what_is_masked_may_hold_anything(training, dtype):
     network, capsules = trained(SMALL, dtype).train(training), cloud(dtype, missing=0.5)
-    invalid = capsules.activations[..., 0] == 0
+    invalid = ~capsules.valid
 
-    def run(positions, poses):
+    def run(positions, frames):
         torch.manual_seed(0)  # for dropout
         network.zero_grad()
         with checking():
-            prediction = network(Capsules(positions, poses, capsules.activations), [])
+            prediction = network(OrientedPoints.from_frames(positions, frames, capsules.valid))
         objective(prediction).backward()
         return prediction.poses, prediction.activations, *(p.grad.clone() for p in network.parameters())
 
-    plain = run(capsules.positions, capsules.poses)
+    plain = run(capsules.positions, capsules.frames)
     for junk in (float("nan"), float("inf"), 0.0):
-        positions, poses = capsules.positions.clone(), capsules.poses.clone()
-        positions[invalid], poses[invalid] = junk, junk
-        assert all(torch.equal(a, b) for a, b in zip(run(positions, poses), plain, strict=True))
+        positions, frames = capsules.positions.clone(), capsules.frames.clone()
+        positions[invalid], frames[invalid] = junk, junk
+        assert all(torch.equal(a, b) for a, b in zip(run(positions, frames), plain, strict=True))
 
 
 CASES = (
@@ -188,13 +168,13 @@ CASES = (
 
 def degenerate(case, dtype):
     capsules = cloud(dtype, missing=0)
-    positions, poses, activations = capsules.positions, capsules.poses, capsules.activations
+    positions, poses, valid = capsules.positions, capsules.frames, capsules.valid
     if case == "no valid frame":
-        activations[:] = 0
+        valid[:] = False
     if case == "one valid frame":
-        activations[:, :7], activations[:, 8:] = 0, 0
+        valid[:, :7], valid[:, 8:] = False, False
     if case == "fewer valid frames than centres":
-        activations[:, ::2], activations[:, 9:] = 0, 0
+        valid[:, ::2], valid[:, 9:] = False, False
     if case == "all points equal":
         positions[:] = positions[:, :1]
     if case == "all points at the centre":
@@ -210,7 +190,7 @@ def degenerate(case, dtype):
     if case in ("huge", "tiny"):
         positions *= {"huge": 1e12, "tiny": 1e-30}[case]
     count = {"fewer points than neighbours": 3, "1 point": 1}.get(case, 30)
-    return rows(capsules, (slice(None), slice(count)))
+    return OrientedPoints.from_frames(positions[:, :count], poses[:, :count], valid[:, :count])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -219,7 +199,7 @@ def test_degenerate_clouds_have_poses_and_finite_gradients(case, dtype):
     for training in (False, True):
         network.train(training).zero_grad()
         with checking():
-            prediction = network(capsules, [])
+            prediction = network(capsules)
         torch.testing.assert_close(prediction.poses.norm(dim=-1), torch.ones(3, 3, dtype=dtype))
         torch.testing.assert_close(prediction.activations.sum(-1), torch.ones(3, dtype=dtype))
         objective(prediction).backward()
@@ -229,10 +209,10 @@ def test_degenerate_clouds_have_poses_and_finite_gradients(case, dtype):
 @pytest.mark.parametrize("there", [0, 1, 2])
 def test_a_cloud_of_hardly_any_points_does_not_disturb_the_others(there, dtype):
     network, capsules = trained(SMALL, dtype), cloud(dtype)
-    alone = network(capsules, [])
-    capsules.activations[0] = 0
-    capsules.activations[0, 5 : 5 + there] = 1
-    found = network(capsules, [])
+    alone = network(capsules)
+    capsules.valid[0] = False
+    capsules.valid[0, 5 : 5 + there] = True
+    found = network(capsules)
     assert found.poses.isfinite().all()
     assert torch.equal(found.poses[1:], alone.poses[1:])
     assert torch.equal(found.activations[1:], alone.activations[1:])
@@ -240,15 +220,15 @@ def test_a_cloud_of_hardly_any_points_does_not_disturb_the_others(there, dtype):
 
 def test_batch_of_one_is_a_row_of_a_batch(dtype):
     network, capsules = trained(SMALL, dtype), cloud(dtype, missing=0.3)
-    batch = network(capsules, [])
+    batch = network(capsules)
     for row in range(3):
-        single = network(rows(capsules, slice(row, row + 1)), [])
+        single = network(capsules.select(slice(row, row + 1)))
         assert angular_distance(single.poses[0], batch.poses[row]).max() <= (1e-4 if dtype == torch.float32 else 1e-9)
         torch.testing.assert_close(single.activations[0], batch.activations[row], atol=1e-5, rtol=0)
 
 
 def test_an_empty_batch_gives_an_empty_prediction(dtype):
-    prediction = trained(SMALL, dtype)(rows(cloud(dtype), slice(0)), [])
+    prediction = trained(SMALL, dtype)(cloud(dtype).select(slice(0)))
     assert prediction.activations.shape == (0, 3)
     assert prediction.poses.shape == (0, 3, 4)
     assert prediction.label.shape == (0,)
@@ -257,12 +237,12 @@ def test_an_empty_batch_gives_an_empty_prediction(dtype):
 def test_a_single_cloud_is_no_batch_to_train_on(dtype):
     network = trained(SMALL, dtype).train()
     with pytest.raises(ValueError, match=r"^there is 1 cloud; .* trains on at least 2$"):
-        network(cloud(dtype, clouds=1), [])
+        network(cloud(dtype, clouds=1))
 
 
 def test_the_gradient_reaches_every_parameter(dtype):
     network = trained(SMALL, dtype).train()
-    objective(network(cloud(dtype, clouds=8), [])).backward()
+    objective(network(cloud(dtype, clouds=8))).backward()
     for name, parameter in network.named_parameters():
         assert (parameter.grad != 0).any(), name
 
@@ -270,15 +250,15 @@ def test_the_gradient_reaches_every_parameter(dtype):
 def test_autocast_leaves_it_alone():
     network, capsules = trained(SMALL, torch.float32), cloud(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
-        found = network(capsules, [])
-    plain = network(capsules, [])
+        found = network(capsules)
+    plain = network(capsules)
     assert torch.equal(found.poses, plain.poses)
     assert torch.equal(found.activations, plain.activations)
 
 
 def test_the_last_of_the_ballots_is_the_prediction(dtype):
     for looks in (1, 3):
-        prediction = trained(with_looks(SMALL, looks), dtype)(cloud(dtype), [])
+        prediction = trained(replace(SMALL, looks=looks), dtype)(cloud(dtype))
         assert len(prediction.ballots) == looks
         assert prediction.poses is prediction.ballots[-1].poses
         assert torch.equal(prediction.activations, prediction.ballots[-1].scores.softmax(-1))
@@ -287,7 +267,7 @@ def test_the_last_of_the_ballots_is_the_prediction(dtype):
 
 def test_votes_are_rotations_and_trust_adds_up_to_one(dtype):
     """Six patches vote and four frames of the whole."""
-    for ballot in trained(SMALL, dtype)(cloud(dtype), []).ballots:
+    for ballot in trained(SMALL, dtype)(cloud(dtype)).ballots:
         assert ballot.votes.shape == (3, 3, 10, 4)
         torch.testing.assert_close(ballot.votes.norm(dim=-1), torch.ones(3, 3, 10, dtype=dtype))
         assert (ballot.trust > 0).all()
@@ -295,38 +275,50 @@ def test_votes_are_rotations_and_trust_adds_up_to_one(dtype):
 
 
 def test_votes_of_patches_turn_and_those_of_the_whole_turn_as_a_set(dtype):
-    network, capsules, turn = trained(SMALL, dtype), cloud(dtype), random_quaternion((3, 1), 4, dtype=dtype)
-    before, after = (network(given, []).ballots[0] for given in (capsules, turned(capsules, turn)))
-    expected, tolerance = multiply(turn[:, None], before.votes), 1e-4 if dtype == torch.float32 else 1e-9
+    network, capsules, turn = trained(SMALL, dtype), cloud(dtype), random_quaternion((3,), 4, dtype=dtype)
+    before, after = (network(given).ballots[0] for given in (capsules, capsules.rotated(turn)))
+    expected, tolerance = multiply(turn[:, None, None], before.votes), 1e-4 if dtype == torch.float32 else 1e-9
     assert angular_distance(after.votes[:, :, :6], expected[:, :, :6]).max() <= tolerance
     wholes = after.votes[:, :, 6:, None], expected[:, :, None, 6:]
     assert angular_distance(*torch.broadcast_tensors(*wholes)).amin(-1).max() <= tolerance
     torch.testing.assert_close(after.trust[..., :6], before.trust[..., :6], atol=tolerance, rtol=0)
 
 
-def test_poolings_tell_who_reads_whom_and_who_votes(dtype):
-    capsules = cloud(dtype, missing=0.3)
-    network = trained(SMALL, dtype)
-    first, second = network.head.poolings(capsules)
-    present = [points[seen] for points, seen in zip(capsules.positions, capsules.activations[..., 0] > 0, strict=True)]
-    for row, points in enumerate(present):
-        filled = points[torch.arange(SMALL.points) % len(points)]
-        assert torch.equal(first.centres[row], filled[:12]), "points without a frame are no centres"
-        near = torch.cdist(first.centres[row].double(), filled.double()).topk(5, largest=False).values
-        found = (filled[first.neighbours[row]] - first.centres[row][:, None]).norm(dim=-1).sort().values
-        torch.testing.assert_close(found.double(), near, atol=1e-5, rtol=0)
-    assert second.neighbours.amax() < 12, "indices of the centres below"
-    voters = network.head.patches(_primary(_filled(capsules)))
-    assert torch.equal(second.centres, voters.positions)
+def test_patches_that_are_explained_are_those_that_vote(dtype):
+    points, network = cloud(dtype, missing=0.3).select(slice(1)), trained(SMALL, dtype)
+    prediction = network(points)
+    label = int(prediction.label[0])
+    found = network.explain_patches(points, prediction)
+    there = points.positions[0][points.valid[0]]
+    assert torch.equal(found.centres, there[torch.arange(6) % len(there)]), "points without a frame are no centres"
+    assert torch.equal(found.poses, points.frames[0][points.valid[0]][:6])
+    below = there[torch.arange(12) % len(there)]
+    near = torch.cdist(found.centres.double(), below.double()).topk(4, largest=False).values
+    read = (found.reads - found.centres[:, None]).norm(dim=-1).sort().values
+    torch.testing.assert_close(read.double(), near, atol=1e-5, rtol=0)
+    assert torch.equal(found.activations, prediction.ballots[-1].trust[0, label, :6])
+
+
+def test_votes_that_are_traced_lead_to_the_pose(dtype):
+    points, network = cloud(dtype).select(slice(1)), trained(SMALL, dtype)
+    prediction = network(points)
+    rounds = network.trace_votes(points, prediction)
+    assert len(rounds) == SMALL.looks
+    for voting, ballot in zip(rounds, prediction.ballots, strict=True):
+        assert torch.equal(voting.votes, ballot.votes[0, int(prediction.label[0])])
+        assert voting.positions.shape == (10, 3)
+        assert voting.poses.shape == (SMALL.iterations + 1, 4)
+        torch.testing.assert_close(voting.weights.sum(-1), torch.ones(SMALL.iterations + 1, dtype=dtype))
+    assert angular_distance(rounds[-1].poses[-1], prediction.pose[0]) <= 1e-4
 
 
 def test_with_nothing_learnt_all_patches_count_as_much_as_all_wholes(dtype):
     network = trained(SMALL, dtype)
-    for look in network.head.looks:
+    for look in network.looks:
         for voters in (look.patch_voters, look.whole_voters):
             torch.nn.init.zeros_(voters.last.weight)
             torch.nn.init.zeros_(voters.last.bias)
-    for ballot in network(cloud(dtype), []).ballots:
+    for ballot in network(cloud(dtype)).ballots:
         half = torch.full((3, 3), 0.5, dtype=dtype)
         torch.testing.assert_close(ballot.trust[..., :6].sum(-1), half)
         torch.testing.assert_close(ballot.trust[..., 6:].sum(-1), half)
@@ -335,13 +327,13 @@ def test_with_nothing_learnt_all_patches_count_as_much_as_all_wholes(dtype):
 def test_the_best_pose_is_that_of_the_highest_score(dtype):
     scores = torch.tensor([[-3.0, 2, 1], [5, -1, 4.9]], dtype=dtype)
     poses = random_quaternion((2, 3), 0, dtype=dtype)
-    ballot = Ballot(torch.zeros(2, 5, dtype=dtype), scores, poses[:, :, None], torch.ones(2, 3, 1, dtype=dtype), poses)
+    ballot = Ballot(scores, poses[:, :, None], torch.ones(2, 3, 1, dtype=dtype), poses)
     assert torch.equal(ballot.best_pose(), torch.stack((poses[0, 1], poses[1, 0])))
 
 
 @pytest.mark.parametrize(("upside_down", "count"), [(False, 4), (True, 8)])
 def test_upside_down_frames_vote_in_further_looks_only(upside_down, count, dtype):
-    ballots = trained(with_looks(SMALL, 3, upside_down), dtype)(cloud(dtype), []).ballots
+    ballots = trained(replace(SMALL, looks=3, upside_down=upside_down), dtype)(cloud(dtype)).ballots
     assert [ballot.votes.shape[2] - 6 for ballot in ballots] == [4, count, count]
 
 
@@ -356,43 +348,35 @@ def test_a_look_from_frames_that_are_wrong_by_one_of_the_turns_is_from_the_same_
     assert ((apart < 1e-3).sum(1) == 1).all()
 
 
-def test_siamese_finds_the_turn_between_a_cloud_and_itself_turned(dtype):
-    capsules, turn = cloud(dtype), random_quaternion((3, 1), 5, dtype=dtype)
-    relative = SiameseQECNet(trained(SMALL, dtype))((capsules, []), (turned(capsules, turn), []))
-    assert angular_distance(relative.rotation, turn[:, 0]).max() <= (1e-4 if dtype == torch.float32 else 1e-9)
-
-
 def test_weights_come_back(tmp_path):
-    network, capsules = trained(with_looks(SMALL, 3), torch.float32), cloud(torch.float32)
+    network, capsules = trained(replace(SMALL, looks=3), torch.float32), cloud(torch.float32)
     save_network(tmp_path / "w", network, ["a", "b", "c"], {})
     again, classes, _ = load_network(tmp_path / "w")
     assert (again.config, classes) == (network.config, ["a", "b", "c"])
     assert not again.training
-    for a, b in zip(again(capsules, []).ballots, network(capsules, []).ballots, strict=True):
+    for a, b in zip(again(capsules).ballots, network(capsules).ballots, strict=True):
         assert all(torch.equal(getattr(a, name), getattr(b, name)) for name in ("scores", "votes", "trust", "poses"))
 
 
 def test_weights_for_other_classes_are_refused_in_a_sentence():
-    one, other = (QECNet(replace(SMALL, classes=classes)) for classes in (3, 5))
+    one, other = (FeatureNet(replace(SMALL, classes=classes)) for classes in (3, 5))
     with pytest.raises(ValueError, match=r"^the weights are for 5 classes; this network has 3$"):
         one.load_state_dict(other.state_dict())
-    with pytest.raises(ValueError, match=r"^the weights are for 5 classes; this network has 3$"):
-        SiameseQECNet(one).load_state_dict(SiameseQECNet(other).state_dict())
 
 
 @pytest.mark.parametrize(
     ("make", "sentence"),
     [
-        (lambda: Features(looks=0), "looks is 0; it must be at least 1"),
-        (lambda: Features(summary=0), "summary is 0; it must be at least 1"),
+        (lambda: FeatureConfig(3, looks=0), "looks is 0; it must be at least 1"),
+        (lambda: FeatureConfig(3, summary=0), "summary is 0; it must be at least 1"),
         (
-            lambda: Features(neighbourhoods=()),
+            lambda: FeatureConfig(3, neighbourhoods=()),
             "neighbourhoods is empty; a network with features needs at least 1 reading",
         ),
-        (lambda: Features(whole=(128, 0)), r"whole is \(128, 0\); both widths must be at least 1"),
-        (lambda: Features(dropout=1.0), r"dropout is 1\.0; it must be at least 0 and below 1"),
-        (lambda: Features(dropout=-0.1), r"dropout is -0\.1; it must be at least 0 and below 1"),
-        (lambda: Features(dropout=float("nan")), "dropout is nan; it must be at least 0 and below 1"),
+        (lambda: FeatureConfig(3, whole=(128, 0)), r"whole is \(128, 0\); both widths must be at least 1"),
+        (lambda: FeatureConfig(3, dropout=1.0), r"dropout is 1\.0; it must be at least 0 and below 1"),
+        (lambda: FeatureConfig(3, dropout=-0.1), r"dropout is -0\.1; it must be at least 0 and below 1"),
+        (lambda: FeatureConfig(3, dropout=float("nan")), "dropout is nan; it must be at least 0 and below 1"),
         (lambda: Neighbourhood(0, 5, 8, 16, 0.5), r"a neighbourhood is Neighbourhood\(patches=0, .*at least 1 of each"),
         (lambda: Neighbourhood(6, 0, 8, 16, 0.5), r"neighbours=0, .*; it needs at least 1 of each"),
         (lambda: Neighbourhood(6, 5, 0, 16, 0.5), r"hidden=0, .*; it needs at least 1 of each"),

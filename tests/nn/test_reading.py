@@ -6,7 +6,7 @@ from scipy.spatial import cKDTree
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion, rotate
 from qecnet.nn import Capsules
-from qecnet.nn.reading import SEEN, Reading, gathered, largest, nearest, seen_from
+from qecnet.nn.reading import SEEN, Reading, gather_neighbours, max_over_neighbours, nearest_points, view_neighbours
 
 
 def capsules(clouds, points, dtype, seed=0, features=None):
@@ -41,7 +41,7 @@ def test_what_a_frame_sees_by_hand(dtype):
         torch.tensor([[[1.0, 2, 0], [1, 0, 3], [1, 0, 0]]], dtype=dtype),
         torch.stack((torch.eye(4, dtype=dtype)[0], over, quarter))[None],
     )
-    found = seen_from(centre, others, torch.tensor([[[0, 1, 2]]]), reach=0.5)
+    found = view_neighbours(centre, others, torch.tensor([[[0, 1, 2]]]), reach=0.5)
     ahead = [*(4, 0, 0), 4, *(0, 1, 0, -1, 0, 0, 0, 0, 1), 0]
     above = [*(0, 0, 6), 6, *(0, -1, 0, -1, 0, 0, 0, 0, -1), -1]
     here = [*(0, 0, 0), 0, *(1, 0, 0, 0, 1, 0, 0, 0, 1), 0]
@@ -52,19 +52,19 @@ def test_what_a_frame_sees_by_hand(dtype):
 
 def test_what_is_seen_does_not_change_when_all_is_turned_and_shifted(dtype):
     others = capsules(2, 9, dtype)
-    neighbours = nearest(others.positions[:, :4], others.positions, 5)
+    neighbours = nearest_points(others.positions[:, :4], others.positions, 5)
     turn, shift = random_quaternion((2,), 3, dtype=dtype), torch.tensor([0.3, -2.0, 1.0], dtype=dtype)
     found = []
     for given in (others, moved(others, turn, shift)):
         centres = Capsules(given.positions[:, :4], given.poses[:, :4], given.activations[:, :4])
-        found.append(seen_from(centres, given, neighbours, reach=0.2))
+        found.append(view_neighbours(centres, given, neighbours, reach=0.2))
     torch.testing.assert_close(*found, atol=1e-4 if dtype == torch.float32 else 1e-9, rtol=0)
 
 
 def test_a_reading_is_the_largest_of_two_layers_over_neighbours(dtype):
     reading, others, centres = trained(dtype), capsules(2, 9, dtype, features=5), capsules(2, 3, dtype, seed=1)
-    neighbours = nearest(centres.positions, others.positions, 4)
-    found, seen = reading(centres, others, neighbours), seen_from(centres, others, neighbours, 0.5)
+    neighbours = nearest_points(centres.positions, others.positions, 4)
+    found, seen = reading(centres, others, neighbours), view_neighbours(centres, others, neighbours, 0.5)
     assert found.positions is centres.positions
     assert found.poses is centres.poses
     norm = reading.normalised
@@ -81,7 +81,7 @@ def test_a_reading_is_the_largest_of_two_layers_over_neighbours(dtype):
 
 def test_a_reading_changes_neither_with_a_rotation_nor_with_who_comes_first_or_twice(dtype):
     reading, others = trained(dtype), capsules(2, 9, dtype, features=5)
-    neighbours = nearest(others.positions, others.positions, 4)
+    neighbours = nearest_points(others.positions, others.positions, 4)
     plain = reading(others, others, neighbours).features
     again = torch.cat((neighbours[..., 2:], neighbours, neighbours[..., :1]), -1)
     turned = moved(others, random_quaternion((2,), 3, dtype=dtype), 0.7)
@@ -102,7 +102,7 @@ def test_the_gradient_goes_through_features_and_is_finite_where_all_stand_in_one
 
 def test_neighbours_are_those_of_scipys_tree_in_any_order(dtype):
     points = capsules(3, 50, dtype).positions
-    found = nearest(points[:, :20], points, 6)
+    found = nearest_points(points[:, :20], points, 6)
     for cloud in range(3):
         _, expected = cKDTree(points[cloud].numpy()).query(points[cloud, :20].numpy(), 6)
         assert [set(row) for row in found[cloud].tolist()] == [set(row) for row in expected.tolist()]
@@ -111,21 +111,26 @@ def test_neighbours_are_those_of_scipys_tree_in_any_order(dtype):
 def test_close_points_far_from_the_origin_are_told_apart():
     """Where |p|² + |q|² − 2 p·q would have lost what they differ by."""
     points = torch.tensor([[[100.0, 0, 0], [100.003, 0, 0], [100.001, 0, 0], [100.002, 0, 0]]])
-    assert [set(nearest(points[:, :1], points, count).flatten().tolist()) for count in (2, 3)] == [{0, 2}, {0, 2, 3}]
+    assert [set(nearest_points(points[:, :1], points, count).flatten().tolist()) for count in (2, 3)] == [
+        {0, 2},
+        {0, 2, 3},
+    ]
 
 
 @pytest.mark.parametrize("count", [1, 4])
 def test_the_largest_is_that_of_amax_and_so_is_its_derivative(count, dtype):
     x = torch.randn(2, 3, count, 5, generator=torch.Generator().manual_seed(0), dtype=dtype, requires_grad=True)
-    assert torch.equal(largest(x), x.amax(-2))
-    assert torch.equal(*(torch.autograd.grad(found.square().sum(), x)[0] for found in (largest(x), x.amax(-2))))
+    assert torch.equal(max_over_neighbours(x), x.amax(-2))
+    assert torch.equal(
+        *(torch.autograd.grad(found.square().sum(), x)[0] for found in (max_over_neighbours(x), x.amax(-2)))
+    )
 
 
 @pytest.mark.parametrize("clouds", [3, 0])
 def test_gathering_is_indexing(clouds):
     x = torch.arange(clouds * 20.0).view(clouds, 5, 4)
     neighbours = torch.randint(5, (clouds, 2, 3), generator=torch.Generator().manual_seed(0))
-    found = gathered(x, neighbours)
+    found = gather_neighbours(x, neighbours)
     assert found.shape == (clouds, 2, 3, 4)
     assert all(torch.equal(found[cloud], x[cloud][neighbours[cloud]]) for cloud in range(clouds))
 

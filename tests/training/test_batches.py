@@ -7,35 +7,21 @@ import pytest
 import torch
 
 from qecnet.algebra import multiply, rotate
-from qecnet.geometry import farthest_points, patches
+from qecnet.geometry import OrientedPoints
 from qecnet.training.batches import Batch, TrainingBatches, prefetched, validation_batches
-from qecnet.training.pooling import pool
 from qecnet.training.validate import held_out
 
 WHOLE = slice(None)
 
 
 def same(a: Batch, b: Batch) -> bool:
-    return all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Batch))
+    points = all(torch.equal(getattr(a.points, f.name), getattr(b.points, f.name)) for f in fields(OrientedPoints))
+    return points and torch.equal(a.labels, b.labels)
 
 
 @pytest.fixture
 def batches(cache, tiny):
     return lambda **changes: TrainingBatches(cache, torch.arange(len(cache)), tiny(**changes))
-
-
-def test_pooling_is_that_of_each_cloud_on_its_own():
-    generator = torch.Generator().manual_seed(0)
-    points = torch.randn(5, 40, 3, generator=generator)
-    valid = torch.rand(5, 40, generator=generator) < torch.tensor([1.0, 0.7, 0.2, 0.05, 0.0])[:, None]
-    usable = [v.nonzero()[:, 0] for v in valid]
-    starts = torch.stack(
-        [u[farthest_points(p[u], 1)[0]] if len(u) else torch.tensor(0) for p, u in zip(points, usable, strict=True)]
-    )
-    found = pool(points, valid, starts, count=10, size=4)
-    for cloud in range(5):
-        for ours, plain in zip(found, patches(points[cloud], valid[cloud], 10, 4), strict=True):
-            assert torch.equal(ours[cloud], plain)
 
 
 def test_an_epoch_shows_each_shape_once_in_an_order_of_its_own(batches, cache):
@@ -47,12 +33,15 @@ def test_an_epoch_shows_each_shape_once_in_an_order_of_its_own(batches, cache):
     assert len(first) == len(second) == 7 * made.steps
     assert not torch.equal(first, second)
     for epoch in epochs:  # in which a shape that came twice would be the same subsampling twice
-        assert len({tuple(cloud.flatten().tolist()) for batch in epoch for cloud in batch.points}) == 7 * made.steps
+        assert (
+            len({tuple(cloud.flatten().tolist()) for batch in epoch for cloud in batch.points.positions})
+            == 7 * made.steps
+        )
 
 
 def test_each_epoch_takes_the_next_subsampling_of_a_shape(batches, cache):
     made = batches(batch_size=50, epochs=3)
-    seen = {tuple(cloud.flatten().tolist()) for batch in made.after(0, 0, WHOLE) for cloud in batch.points}
+    seen = {tuple(cloud.flatten().tolist()) for batch in made.after(0, 0, WHOLE) for cloud in batch.points.positions}
     assert len(seen) == 50 * cache.subsamplings
 
 
@@ -65,19 +54,22 @@ def test_from_the_middle_on_they_are_the_same(batches):
 
 @pytest.mark.parametrize("siamese", [0.0, 0.1])
 def test_pieces_make_up_the_whole(batches, siamese):
-    made = batches(siamese=siamese, epochs=1)
+    made = batches(siamese=siamese, epochs=1, dropped=0.3)
     for whole, left, right in zip(*(made.after(0, 0, s) for s in (WHOLE, slice(0, 4), slice(4, 7))), strict=True):
-        views = [torch.cat(part) for part in zip(left.points.split(4), right.points.split(3), strict=True)]
-        assert torch.equal(torch.cat(views), whole.points)
+        views = [
+            torch.cat(part)
+            for part in zip(left.points.positions.split(4), right.points.positions.split(3), strict=True)
+        ]
+        assert torch.equal(torch.cat(views), whole.points.positions)
         assert torch.equal(torch.cat([left.labels, right.labels]), whole.labels)
-        assert torch.equal(torch.cat([left.neighbours[:4], right.neighbours[:3]]), whole.neighbours[:7])
+        assert torch.equal(torch.cat([left.points.valid[:4], right.points.valid[:3]]), whole.points.valid[:7])
 
 
 def test_pairs_are_two_subsamplings_of_one_shape(batches, cache):
     batch = next(batches(siamese=0.1).after(0, 0, WHOLE))
-    assert len(batch.points) == 2 * len(batch.labels)
-    every = cache.prepared(torch.arange(len(cache))[:, None], torch.arange(cache.subsamplings)).points
-    at = [(every == cloud).all(-1).all(-1).nonzero()[0].tolist() for cloud in batch.points]
+    assert len(batch.points.positions) == 2 * len(batch.labels)
+    every = cache.points(torch.arange(len(cache))[:, None], torch.arange(cache.subsamplings)).positions
+    at = [(every == cloud).all(-1).all(-1).nonzero()[0].tolist() for cloud in batch.points.positions]
     for (shape, first), (other, second) in zip(at[:7], at[7:], strict=True):
         assert shape == other
         assert first != second
@@ -96,12 +88,14 @@ def test_a_batch_larger_than_what_there_is_is_refused(batches):
 
 def test_validation_turns_frames_with_their_points(cache):
     shapes = torch.arange(0, 50, 5)
-    (straight, _), (turned, q) = (next(validation_batches(cache, shapes, 16, turned=t)) for t in (False, True))
-    torch.testing.assert_close(multiply(q[:, None], straight.poses), turned.poses, atol=1e-5, rtol=0)
-    torch.testing.assert_close(rotate(q[:, None], straight.points), turned.points, atol=1e-5, rtol=0)
+    (straight, _), (turned, q) = (next(validation_batches(cache, shapes, 16, rotated=t)) for t in (False, True))
+    torch.testing.assert_close(multiply(q[:, None], straight.points.frames), turned.points.frames, atol=1e-5, rtol=0)
+    torch.testing.assert_close(
+        rotate(q[:, None], straight.points.positions), turned.points.positions, atol=1e-5, rtol=0
+    )
     assert len({tuple(r) for r in q.tolist()}) == len(shapes)
-    smaller, _ = next(validation_batches(cache, shapes[3:4], 16, turned=True))
-    assert torch.equal(smaller.points[0], turned.points[3])
+    smaller, _ = next(validation_batches(cache, shapes[3:4], 16, rotated=True))
+    assert torch.equal(smaller.points.positions[0], turned.points.positions[3])
 
 
 def test_what_is_held_out_is_a_part_of_each_class(cache):

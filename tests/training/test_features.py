@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from qecnet.algebra import angular_distance, multiply
 from qecnet.cli.main import app
-from qecnet.nn import CONFIGS, QECNet, load_network
+from qecnet.nn import FeatureConfig, FeatureNet, load_network
 from qecnet.training.batches import TrainingBatches, validation_batches
 from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
@@ -35,15 +35,15 @@ def test_a_run_writes_weights_that_are_read_again(options, cache, tmp_path):
     result = CliRunner().invoke(app, ["train", "--config", "features", *given])
     assert result.exit_code == 0, result.output
     network, classes, about = load_network(tmp_path / "run" / "weights.safetensors")
-    assert isinstance(network, QECNet)
-    assert (len(classes), network.config.classes, network.config.features.looks) == (10, 10, 1)
-    assert network.config.features.neighbourhoods == CONFIGS["features"].features.neighbourhoods
+    assert isinstance(network, FeatureNet)
+    assert (len(classes), network.config.classes, network.config.looks) == (10, 10, 1)
+    assert network.config == FeatureConfig(10, frames=32, looks=1)
     assert (about["settings"]["aligned"], about["settings"]["smoothing"]) == (1.0, 0.15)
     last = json.loads((tmp_path / "run" / "log.jsonl").read_text().splitlines()[-1])
     assert last["loss"] == pytest.approx(last["classification_loss"] + last["pose_loss"], abs=1e-6)
     assert last["pose_loss"] > 0
-    ((batch, _),) = validation_batches(cache, torch.arange(3), 3, turned=False)
-    assert network(*batch.inputs()).activations.isfinite().all()
+    ((batch, _),) = validation_batches(cache, torch.arange(3), 3, rotated=False)
+    assert network(batch.points).activations.isfinite().all()
 
 
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(cache, tiny, tmp_path):
@@ -75,9 +75,9 @@ def test_it_learns_names_and_to_stand_upright_and_knows_shapes_turned(cache, tin
     for part in ("classification", "pose"):
         assert found[-1][part] < 0.8 * found[0][part]
     network, said = state.network.eval(), []
-    for turned in (False, True):
-        ((batch, turn),) = validation_batches(cache, torch.arange(50), 50, turned=turned)
-        said.append(network(*batch.inputs()))
+    for rotated in (False, True):
+        ((batch, turn),) = validation_batches(cache, torch.arange(50), 50, rotated=rotated)
+        said.append(network(batch.points))
     torch.testing.assert_close(said[1].activations, said[0].activations, atol=1e-5, rtol=0)
     error = angular_distance(multiply(turn[:, None], said[0].poses), said[1].poses)
     assert error.median() <= 1e-4

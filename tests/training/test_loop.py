@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from qecnet.cli.main import app
 from qecnet.datasets import open_dataset
 from qecnet.files import read_tensors
-from qecnet.nn import QECNet, load_network
+from qecnet.nn import load_network
 from qecnet.training import command
 from qecnet.training.batches import TrainingBatches
 from qecnet.training.distributed import Processes
@@ -70,7 +70,7 @@ def test_what_a_run_leaves(run, tiny):
     tensors, about = read_tensors(folder / "weights.safetensors")
     assert about["classes"][2] == "chair"
     assert about["config"]["classes"] == 10
-    QECNet(tiny().network(10)).load_state_dict(tensors)
+    tiny().create_network(10).load_state_dict(tensors)
     averages = {n.removeprefix("average/"): t for n, t in read_tensors(folder / "checkpoint.safetensors")[0].items()}
     assert all(torch.equal(tensors[name], averages[name]) for name in tensors)
 
@@ -136,7 +136,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run(cache, tiny):
     state = new_state(settings, CLASSES, ALONE.device)
     batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
     before = {name: tensor.clone() for name, tensor in state.network.state_dict().items()}
-    batch.points[0, :] = torch.nan
+    batch.points.positions[0, :] = torch.nan
     with pytest.raises(ValueError, match="gradient is not finite in epoch 1, step 1; learning_rate is"):
         train_step(state.network, state, batch, TURNS, settings, 0, ALONE)
     assert all(torch.equal(before[name], tensor) for name, tensor in state.network.state_dict().items())

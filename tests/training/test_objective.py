@@ -1,6 +1,7 @@
 """What is minimised, and how fast."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,7 +14,8 @@ from qecnet.training.objective import learning_rate, losses
 @pytest.fixture
 def prediction():
     generator = torch.Generator().manual_seed(0)
-    return Prediction(torch.rand(6, 5, generator=generator), random_quaternion((6, 5), generator))
+    activations = torch.rand(6, 5, generator=generator)
+    return Prediction(activations, random_quaternion((6, 5), generator), activations)
 
 
 LABELS = torch.tensor([0, 3, 1, 4, 2, 2])
@@ -36,11 +38,11 @@ def test_the_pose_loss_is_between_true_classes_of_a_pair(prediction, tiny):
     labels = LABELS[:3]
     true = torch.arange(3), labels
     poses[3:][true] = poses[:3][true]
-    same = losses(Prediction(prediction.activations, poses), labels, TURNS, tiny(siamese=0.1), 0)
+    same = losses(replace(prediction, poses=poses), labels, TURNS, tiny(siamese=0.1), 0)
     torch.testing.assert_close(same.pose, torch.tensor(0.0), atol=1e-6, rtol=0)
     poses[:3][true] = torch.tensor([1.0, 0, 0, 0])
     poses[3:][true] = from_rotvec(angles[:, None] * torch.tensor([0.0, 0.6, 0.8]))
-    found = losses(Prediction(prediction.activations, poses), labels, TURNS, tiny(siamese=0.1), 0)
+    found = losses(replace(prediction, poses=poses), labels, TURNS, tiny(siamese=0.1), 0)
     torch.testing.assert_close(found.pose, angles.mean() / math.pi)
     torch.testing.assert_close(found.total, found.classification + 0.1 * found.pose)
 
@@ -60,8 +62,8 @@ def made(last, votes, earlier):
         scores, poses = torch.randn(2, 5, generator=generator), random_quaternion((2, 5), generator)
         cast, trust = random_quaternion((2, 5, 3), generator), torch.rand(2, 5, 3, generator=generator)
         poses[true], cast[true], trust[true] = given, votes, TRUST
-        ballots.append(Ballot(torch.zeros(len(scores), 5), scores, cast, trust, poses))
-    return Prediction(ballots[-1].scores.softmax(-1), ballots[-1].poses, tuple(ballots)), labels
+        ballots.append(Ballot(scores, cast, trust, poses))
+    return Prediction(ballots[-1].scores.softmax(-1), ballots[-1].poses, torch.zeros(2, 5), ballots), labels
 
 
 X, Z = (1, 0, 0), (0, 0, 1)

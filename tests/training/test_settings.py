@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from qecnet.nn import CONFIGS, QECNet, count_parameters
+from qecnet.nn import FeatureConfig, count_parameters
 from qecnet.training.folder import RunFolder
 from qecnet.training.settings import Settings, json_of, make_settings, parse_setting, read_settings
 
 
 def test_the_defaults_are_the_papers_network():
     assert make_settings({}) == Settings()
-    assert count_parameters(QECNet(Settings().network(10))) == 46_990
+    assert count_parameters(Settings().create_network(10)) == 46_990
 
 
 def test_the_release_brings_its_sizes_and_what_is_given_wins():
@@ -26,10 +26,10 @@ def test_features_bring_how_they_are_trained_and_what_is_given_wins():
     assert (settings.loss, settings.schedule, settings.method) == ("cross_entropy", "onecycle", "centred")
     assert (settings.smoothing, settings.aligned, settings.weight_decay) == (0.15, 1.0, 0.02)
     assert (settings.looks, settings.batch_size, settings.frames) == (1, 16, 512)
-    features = CONFIGS["features"].features
-    assert settings.network(40) == replace(CONFIGS["features"], features=replace(features, looks=1))
-    assert replace(settings, upside_down=True).network(40).features == replace(features, looks=1, upside_down=True)
-    assert make_settings({"config": "features"}).network(40) == CONFIGS["features"]
+    assert settings.create_network(40).config == FeatureConfig(40, looks=1)
+    upside_down = replace(settings, upside_down=True).create_network(40)
+    assert upside_down.config == FeatureConfig(40, looks=1, upside_down=True)
+    assert make_settings({"config": "features"}).create_network(40).config == FeatureConfig(40)
     assert make_settings(json.loads(json.dumps(json_of(settings)))) == settings
 
 
@@ -89,11 +89,11 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"margin": [0.1, -0.1]}, r"margin is \(0.1, -0.1\); it must be at least 0"),
         ({"learning_rate": -1}, "learning_rate is -1.0; it must be above 0"),
         ({"weighting": "soft"}, "weighting is 'soft'; it must be one of sigmoid, linear, lq"),
-        ({"config": "ours"}, "config is 'ours'; it must be one of paper, release, features, pointnet"),
+        ({"config": "ours"}, "config is 'ours'; it must be one of features, paper, release"),
         ({"margin": 0.1}, "margin is 0.1; it must be two numbers"),
         ({"validation": 1}, "validation is 1.0; it must be at least 0 and below 1"),
         ({"siamese": 0.1, "subsamplings": 1}, "subsamplings is 1; the siamese loss compares two"),
-        ({"patches": 9999}, "9999 patches"),
+        ({"patches": 9999}, "patches is 9999; it must be at most the 512 frames"),
         ({"points": 5}, "points is 5"),
         ({"config": "features", "looks": 0}, "looks is 0; it must be at least 1"),
         ({"config": "features", "aligned": -1}, "aligned is -1.0; it must be at least 0"),
@@ -102,10 +102,6 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"stretch": 0.9}, "stretch is 0.9; it must be at least 1"),
         ({"thinnest": 0}, "thinnest is 0.0; it must be above 0 and at most 1"),
         ({"dropped": 1}, "dropped is 1.0; it must be at least 0 and below 1"),
-        (
-            {"config": "dgcnn", "aligned": 0.5},
-            "aligned is 0.5; the baseline dgcnn has no poses to compare, set it to 0",
-        ),
         ({"canonicalize": "yes"}, "canonicalize is 'yes'; it must be true or false"),
     ],
 )

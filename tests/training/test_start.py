@@ -7,8 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.nn import load_network, make_network, save_network
-from qecnet.nn.weights import start_from
+from qecnet.nn import load_network, save_network, start_from
 from qecnet.training.step import new_state
 
 CLASSES = ["chair", "table", "bed"]
@@ -18,7 +17,7 @@ PAPER, FEATURES = {"config": "paper"}, {"config": "features", "method": "flare"}
 
 def written(tmp_path, tiny, changes, classes):
     torch.manual_seed(1)
-    network = make_network(tiny(**changes).network(len(classes)))
+    network = tiny(**changes).create_network(len(classes))
     save_network(tmp_path / "w.safetensors", network, classes, {"settings": {"method": FLARE}})
     return network.state_dict(), tmp_path / "w.safetensors"
 
@@ -30,7 +29,7 @@ def differing(one, other):
 @pytest.mark.parametrize("changes", [PAPER, FEATURES], ids=["paper", "features"])
 def test_the_same_classes_take_over_all(tmp_path, tiny, changes):
     there, path = written(tmp_path, tiny, changes, CLASSES)
-    network = make_network(tiny(**changes).network(3))
+    network = tiny(**changes).create_network(3)
     assert differing(network.state_dict(), there)
     start_from(network, CLASSES, path, FLARE)
     assert not differing(network.state_dict(), there)
@@ -40,7 +39,7 @@ def test_the_same_classes_take_over_all(tmp_path, tiny, changes):
 def test_other_classes_take_over_what_is_not_of_classes(tmp_path, tiny, classes):
     """Also as many others, and the same in another order: a class's weights are never those of another."""
     there, path = written(tmp_path, tiny, FEATURES, CLASSES)
-    network = make_network(tiny(**FEATURES).network(len(classes)))
+    network = tiny(**FEATURES).create_network(len(classes))
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     start_from(network, classes, path, FLARE)
     after = network.state_dict()
@@ -57,13 +56,13 @@ def test_other_classes_take_over_what_is_not_of_classes(tmp_path, tiny, classes)
 def test_another_network_is_refused(tmp_path, tiny):
     _, path = written(tmp_path, tiny, PAPER, CLASSES)
     with pytest.raises(ValueError, match="is another network than the settings describe"):
-        start_from(make_network(tiny(**PAPER, capsules=5).network(3)), CLASSES, path, FLARE)
+        start_from(tiny(**PAPER, capsules=5).create_network(3), CLASSES, path, FLARE)
 
 
 def test_other_frames_are_refused(tmp_path, tiny):
     _, path = written(tmp_path, tiny, PAPER, CLASSES)
     with pytest.raises(ValueError, match="was trained on flare frames, not on centred; start with --set method=flare"):
-        start_from(make_network(tiny(**PAPER).network(3)), CLASSES, path, "centred")
+        start_from(tiny(**PAPER).create_network(3), CLASSES, path, "centred")
 
 
 def test_whoever_uses_the_global_generator_finds_it_as_it_was(tmp_path, tiny):

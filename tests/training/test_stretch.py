@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from qecnet.algebra import angular_distance, to_matrix
-from qecnet.geometry import Prepared, local_frames
-from qecnet.training.stretch import stretched
+from qecnet.geometry import OrientedPoints, local_frames
+from qecnet.training.stretch import stretch
 
 FACTORS = torch.tensor([1.25, 0.8, 1.1])
 
@@ -20,40 +20,37 @@ def egg():
 
 def prepared(points, method, at=slice(0, 300)):
     poses, valid = local_frames(points, points[at], method=method)
-    nothing = torch.zeros(1, 0, dtype=torch.int64)
-    parts = (points[at], poses, valid)
-    batch = [part[None] for part in parts]
-    return Prepared(*batch, nothing, nothing, nothing, torch.zeros(1, 3), torch.ones(1))
+    return OrientedPoints.from_frames(points[at][None], poses[None], valid[None])
 
 
 def test_centred_frames_are_those_that_are_found_on_the_stretched_cloud(egg):
     whole = egg * FACTORS
-    found = stretched(prepared(egg, "centred"), FACTORS[None], "centred")
+    found = stretch(prepared(egg, "centred"), FACTORS[None], "centred")
     again = prepared(whole, "centred")
     both = (found.valid & again.valid)[0]
     assert both.float().mean() > 0.9
-    error = angular_distance(found.poses, again.poses)[0, both].rad2deg()
-    before = angular_distance(prepared(egg, "centred").poses, again.poses)[0, both].rad2deg()
+    error = angular_distance(found.frames, again.frames)[0, both].rad2deg()
+    before = angular_distance(prepared(egg, "centred").frames, again.frames)[0, both].rad2deg()
     assert error.median() < 3  # each is estimated from the points that happen to be near
     assert before.median() > 6
     radius = whole[:300].norm(dim=-1).amax()
-    torch.testing.assert_close(found.points[0], whole[:300] / radius)
+    torch.testing.assert_close(found.positions[0], whole[:300] / radius)
 
 
 @pytest.mark.parametrize("method", ["centred", "flare"])
 def test_the_same_factor_along_each_axis_changes_nothing(egg, method):
     given = prepared(egg, method)
-    found = stretched(given, torch.full((1, 3), 1.3), method)
+    found = stretch(given, torch.full((1, 3), 1.3), method)
     assert torch.equal(found.valid, given.valid)
-    assert angular_distance(found.poses, given.poses)[given.valid].max() < 2e-3
-    torch.testing.assert_close(found.points, given.points / given.points.norm(dim=-1).amax())
+    assert angular_distance(found.frames, given.frames)[given.valid].max() < 2e-3
+    torch.testing.assert_close(found.positions, given.positions / given.positions.norm(dim=-1).amax())
 
 
 def test_x_follows_the_surface_and_frames_stay_frames(egg):
     """FLARE's x looks along the surface; a surface that is stretched takes it along."""
     given = prepared(egg, "flare")
-    found = stretched(given, FACTORS[None], "flare")
-    before, after = to_matrix(given.poses[given.valid]), to_matrix(found.poses[given.valid])
+    found = stretch(given, FACTORS[None], "flare")
+    before, after = to_matrix(given.frames[given.valid]), to_matrix(found.frames[given.valid])
     along = torch.nn.functional.normalize(before[..., 0] * FACTORS, dim=-1)
     torch.testing.assert_close(after[..., 0], along, atol=1e-5, rtol=0)
     across = torch.nn.functional.normalize(before[..., 2] / FACTORS, dim=-1)
@@ -63,8 +60,8 @@ def test_x_follows_the_surface_and_frames_stay_frames(egg):
 def test_where_there_is_no_frame_there_is_none_after(egg):
     given = prepared(egg, "centred")
     given.valid[0, 5] = False
-    given.points[0, 6] = 0  # in the middle, whence no way leads to the middle
-    found = stretched(given, FACTORS[None], "centred")
+    given.positions[0, 6] = 0  # in the middle, whence no way leads to the middle
+    found = stretch(given, FACTORS[None], "centred")
     assert not found.valid[0, [5, 6]].any()
-    assert torch.equal(found.poses[0, [5, 6]], torch.eye(4)[0].expand(2, 4))
-    assert found.poses.isfinite().all()
+    assert torch.equal(found.frames[0, [5, 6]], torch.eye(4)[0].expand(2, 4))
+    assert found.frames.isfinite().all()

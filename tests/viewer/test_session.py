@@ -10,7 +10,6 @@ import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion
 from qecnet.datasets import make_shape
 from qecnet.geometry import PointCloud
-from qecnet.viewer.layers import voting_rounds
 from qecnet.viewer.request import CorruptionLevels, GalleryShape, RotatedShape
 from qecnet.viewer.session import Networks, Session
 from qecnet.viewer.shape import view_shape
@@ -103,7 +102,7 @@ def test_votes_lead_to_the_pose(which, request):
     networks = request.getfixturevalue(which)
     cloud = view_shape(make_shape("chair", 1), CorruptionLevels(2_000), networks.model.config).cloud
     observation = networks.observer.observe(cloud)
-    rounds = voting_rounds(networks.model.network, observation)
+    rounds = networks.model.network.trace_votes(observation.points, observation.prediction)
     assert len(rounds) == max(1, len(observation.prediction.ballots))
     for found in rounds:
         assert found.weights.shape == (4, len(found.votes))
@@ -129,7 +128,7 @@ def test_the_baseline_is_not_invariant(session, request_of):
 
 def test_the_baseline_does_not_depend_on_the_model(session, store, request_of):
     model = qecnet.load("modelnet10")
-    model.config = replace(model.config, frames=256, patches=32, neighbours=16)
+    model.config = replace(model.config, frames=256)
     expected = unpack(session.respond(request_of(compare=True)))[0]["comparison"]
     found = unpack(Session("key", Networks(model), store).respond(request_of(compare=True)))[0]["comparison"]
     assert found["scores"] == pytest.approx(expected["scores"], abs=1e-3)

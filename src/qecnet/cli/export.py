@@ -20,9 +20,8 @@ def export(
 ) -> None:
     """Write a model as ONNX, from prepared points to class and pose. Example: qec export model.onnx
 
-    Inputs, for a batch of any size B, as qecnet.geometry.prepare gives them: points (B, N, 3) float32; poses (B, N, 4)
-    float32, their local reference frames, WXYZ; valid (B, N) bool. The paper's network also takes its patches: centres
-    (B, P) int64, neighbours (B, P, K) int64, mask (B, P, K) bool.
+    Inputs, for a batch of any size B, as qecnet.geometry.prepare gives them: positions (B, N, 3) float32; frames
+    (B, N, 4) float32, their local reference frames, WXYZ; valid (B, N) bool.
 
     Outputs, for C classes: confidence (B, C) float32, calibrated, adds up to 1; class_poses (B, C, 4) float32, WXYZ.
 

@@ -16,10 +16,8 @@ from qecnet.cli._options import MAX_POINTS, Seed
 from qecnet.cli._output import check_writable, one_sentence
 from qecnet.files import replace_when_done
 from qecnet.formats import read_cloud
-from qecnet.geometry import PointCloud, PrepareConfig, Prepared, prepare
-from qecnet.geometry.frames import Method
+from qecnet.geometry import MIN_POINTS, Method, OrientedPoints, PointCloud, PrepareConfig, prepare
 
-FEWEST = PrepareConfig().neighbours
 AXIS_LENGTH = 0.05  # of a cloud of radius 1: neighbouring frames of 512 do not touch
 
 
@@ -29,7 +27,7 @@ def frames(
         Path | None, typer.Option("-o", "--output", help="Write frames to .npz, or a .ply with coloured axes.")
     ] = None,
     method: Annotated[Method, typer.Option(help="How frames are estimated.")] = "flare",
-    count: Annotated[int, typer.Option("--frames", min=FEWEST, help="How many places get a frame.")] = 512,
+    count: Annotated[int, typer.Option("--frames", min=MIN_POINTS, help="How many places get a frame.")] = 512,
     sign: Annotated[
         Literal["inward", "outward", "normals"],
         typer.Option(help="The side that z looks to: the cloud's centre, away from it, or that of the file's normals."),
@@ -38,7 +36,7 @@ def frames(
         tuple[float, float, float] | None, typer.Option(help="Where a scan was seen from: z looks there instead.")
     ] = None,
     points: Annotated[
-        int, typer.Option(min=FEWEST, max=MAX_POINTS, help="Points drawn from a mesh, or kept of a larger cloud.")
+        int, typer.Option(min=MIN_POINTS, max=MAX_POINTS, help="Points drawn from a mesh, or kept of a larger cloud.")
     ] = 10_000,
     seed: Seed = 0,
     plot: Annotated[Path | None, typer.Option(help="Draw the cloud with its frames: a .png, .svg or .pdf.")] = None,
@@ -52,7 +50,7 @@ def frames(
         generator = torch.Generator().manual_seed(seed)
         cloud = read_cloud(file, points, generator=generator)
         config = PrepareConfig(
-            points, max(FEWEST, min(count, len(cloud), points)), method=method, sign=viewpoint or sign
+            points, max(MIN_POINTS, min(count, len(cloud), points)), method=method, sign=viewpoint or sign
         )
         start = time.perf_counter()
         prepared = prepare(cloud, config, generator)
@@ -68,31 +66,31 @@ def frames(
             typer.echo(f"drawn in {plot}")
 
 
-def _summarize(cloud: PointCloud, prepared: Prepared, method: str, took: float) -> None:
+def _summarize(cloud: PointCloud, prepared: OrientedPoints, method: str, took: float) -> None:
     dropped = [f"{n:,} {what}" for n, what in ((cloud.non_finite, "not finite"), (cloud.duplicates, "repeated")) if n]
     valid, total = int(prepared.valid.sum()), len(prepared.valid)
     typer.echo(f"{cloud.name}: {len(cloud):,} points" + (f" (dropped: {', '.join(dropped)})" if dropped else ""))
     typer.echo(f"{valid:,} of {total:,} {method} frames are valid ({valid / total:.1%}), in {1000 * took:.0f} ms")
 
 
-def _write_npz(path: Path, prepared: Prepared) -> None:
+def _write_npz(path: Path, prepared: OrientedPoints) -> None:
     """Positions in the user's coordinates, quaternions (WXYZ, frame to world), valid."""
     np.savez_compressed(
         path,
-        points=prepared.restore(prepared.points).numpy(),
-        quaternions=prepared.poses.numpy(),
+        points=prepared.restore(prepared.positions).numpy(),
+        quaternions=prepared.frames.numpy(),
         valid=prepared.valid.numpy(),
     )
 
 
-def _axes(prepared: Prepared) -> tuple[Tensor, Tensor]:
+def _axes(prepared: OrientedPoints) -> tuple[Tensor, Tensor]:
     """Where the valid frames stand (V, 3), and the tips (V, 3, 3) of their x, y and z, at radius 1."""
-    origins = prepared.points[prepared.valid].double()
-    columns = to_matrix(prepared.poses[prepared.valid].double())
+    origins = prepared.positions[prepared.valid].double()
+    columns = to_matrix(prepared.frames[prepared.valid].double())
     return origins, origins[:, None] + AXIS_LENGTH * columns.transpose(1, 2)
 
 
-def _write_ply(path: Path, prepared: Prepared) -> None:
+def _write_ply(path: Path, prepared: OrientedPoints) -> None:
     """Edges from each valid frame's place along its axes, x red, y green, z blue, in the user's coordinates."""
     origins, tips = _axes(prepared)
     ends = torch.stack([origins[:, None].expand_as(tips), tips], dim=2).reshape(-1, 3)
@@ -112,7 +110,7 @@ def _write_ply(path: Path, prepared: Prepared) -> None:
     path.write_bytes(header.encode() + vertices.tobytes() + edges.tobytes())
 
 
-def _draw(path: Path, cloud: PointCloud, prepared: Prepared, method: str) -> None:
+def _draw(path: Path, cloud: PointCloud, prepared: OrientedPoints, method: str) -> None:
     """The cloud in grey with its frames, from two opposite sides; what is farther from the eye is paler."""
     try:
         from matplotlib.figure import Figure
@@ -121,7 +119,7 @@ def _draw(path: Path, cloud: PointCloud, prepared: Prepared, method: str) -> Non
         raise ValueError("--plot draws with matplotlib, which is not installed; pip install 'qecnet[plot]'") from error
     surface = ((cloud.points.double() - prepared.centre) / prepared.scale)[:: max(1, len(cloud) // 8000)].numpy()
     origins, tips = (part.numpy() for part in _axes(prepared))
-    invalid = prepared.points[~prepared.valid].numpy()
+    invalid = prepared.positions[~prepared.valid].numpy()
     low, high = surface.min(0), surface.max(0)
     middle, half = (low + high) / 2, (high - low).max() / 2 + AXIS_LENGTH
     figure = Figure(figsize=(15, 8), layout="constrained")

@@ -22,7 +22,6 @@ def models() -> None:
         from qecnet.nn import count_parameters
     for name in list_models():
         model = load(name)
-        network = "the paper's network" if model.network.config.features is None else "capsules with features"
         default = " (default)" if name == DEFAULT_MODEL else ""
-        print(f"{name}{default}: {network}, {count_parameters(model.network):,} parameters")
+        print(f"{name}{default}: {model.network.title}, {count_parameters(model.network):,} parameters")
         print(fill(printable(", ".join(model.classes)), 100, initial_indent="  ", subsequent_indent="  "))

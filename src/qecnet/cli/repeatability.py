@@ -18,8 +18,7 @@ from qecnet.cli._options import MAX_POINTS, Seed
 from qecnet.cli._output import check_writable, one_sentence
 from qecnet.files import replace_when_done
 from qecnet.formats import read
-from qecnet.geometry import Mesh, Radii, default_radii, local_frames
-from qecnet.geometry.frames import Method
+from qecnet.geometry import Mesh, Method, Radii, default_radii, local_frames
 
 METHODS: tuple[Method, ...] = ("flare", "shot", "centred")
 SIZES = (10_000, 2_000, 1_000)

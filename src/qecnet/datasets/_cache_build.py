@@ -9,14 +9,13 @@ import numpy as np
 import torch
 
 from qecnet.datasets.dataset import Item, derive_seed
-from qecnet.datasets.drawn import drawn
-from qecnet.geometry import PrepareConfig, Prepared, prepare
+from qecnet.geometry import OrientedPoints, PrepareConfig, prepare, sample_points
 from qecnet.workers import in_order
 
 
 @dataclass(frozen=True)
 class Task:
-    """What is done with each shape; `subsampling` is the layout of one `Prepared` in the file."""
+    """What is done with each shape; `subsampling` is the layout of one `OrientedPoints` in the file."""
 
     config: PrepareConfig
     subsamplings: int
@@ -38,7 +37,8 @@ def _record(number: int, item: Item, task: Task) -> bytes:
     for s in range(task.subsamplings):
         generator = torch.Generator().manual_seed(derive_seed(task.seed, number, s))
         thinned = task.thinnest ** (s / max(1, task.subsamplings - 1))
-        prepared = prepare(drawn(shape, task.config, task.keep, generator, thinned), task.config, generator)
-        for field in fields(Prepared):
-            rows[field.name][s] = getattr(prepared, field.name).numpy()
+        cloud = sample_points(shape, task.config.points, generator, task.keep, thinned)
+        points = prepare(cloud, task.config, generator)
+        for field in fields(OrientedPoints):
+            rows[field.name][s] = getattr(points, field.name).numpy()
     return rows.tobytes()

@@ -27,7 +27,7 @@ class Layout:
     Attributes:
         key: everything that the frames depend on.
         classes, names, labels: of the shapes, in the order of the records.
-        subsamplings, frames, patches, neighbours: the sizes of a record.
+        subsamplings, frames: the sizes of a record.
     """
 
     key: dict[str, Any]
@@ -36,8 +36,6 @@ class Layout:
     labels: list[int]
     subsamplings: int
     frames: int
-    patches: int
-    neighbours: int
 
     @cached_property
     def header(self) -> bytes:
@@ -47,18 +45,14 @@ class Layout:
 
     @cached_property
     def subsampling(self) -> np.dtype[np.void]:
-        """The tensors of one `Prepared`, as small as they can be and stay exact."""
-        patch, index = (self.patches, self.neighbours), "<i2" if self.frames < 2**15 else "<i4"
+        """The tensors of one `OrientedPoints`."""
         return np.dtype(
             [
-                ("points", "<f4", (self.frames, 3)),
-                ("poses", "<f4", (self.frames, 4)),
+                ("positions", "<f4", (self.frames, 3)),
+                ("frames", "<f4", (self.frames, 4)),
                 ("centre", "<f8", (3,)),
                 ("scale", "<f8"),
-                ("centres", index, (self.patches,)),
-                ("neighbours", index, patch),
                 ("valid", "?", (self.frames,)),
-                ("mask", "?", patch),
             ]
         )
 

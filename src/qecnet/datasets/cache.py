@@ -28,7 +28,7 @@ from qecnet.datasets._cache_file import Layout, good_records, is_whole, read_lay
 from qecnet.datasets.dataset import Dataset, Item
 from qecnet.files import alone_in
 from qecnet.fingerprint import code_hash
-from qecnet.geometry import PrepareConfig, Prepared
+from qecnet.geometry import OrientedPoints, PrepareConfig
 
 
 class FrameCache:
@@ -56,18 +56,17 @@ class FrameCache:
     def __reduce__(self) -> tuple[type[FrameCache], tuple[Path]]:
         return FrameCache, (self.path,)
 
-    def prepared(self, index: int | Sequence[int] | Tensor, subsampling: int | Sequence[int] | Tensor = 0) -> Prepared:
-        """What `prepare` gave for shapes and subsamplings of them: two numbers, or two batches that broadcast.
-
-        A batch (B,) puts its axis before those of each of `Prepared`'s tensors: points (B, N, 3), scale (B,).
-        """
+    def points(
+        self, index: int | Sequence[int] | Tensor, subsampling: int | Sequence[int] | Tensor = 0
+    ) -> OrientedPoints:
+        """What `prepare` gave for shapes and subsamplings of them: two numbers, or two batches that broadcast."""
         rows = self._rows[np.asarray(index), np.asarray(subsampling)]
-        return Prepared(**{field.name: _tensor(rows[field.name]) for field in fields(Prepared)})
+        return OrientedPoints(**{field.name: _tensor(rows[field.name]) for field in fields(OrientedPoints)})
 
 
 def _tensor(array: NDArray[np.generic]) -> Tensor:
-    """A copy of its own, aligned and writable; indices as int64."""
-    return torch.from_numpy(np.array(array, np.int64 if array.dtype.kind == "i" else array.dtype, order="C"))
+    """A copy of its own, aligned and writable."""
+    return torch.from_numpy(np.array(array, order="C"))
 
 
 def frame_cache(
@@ -138,11 +137,11 @@ def _layout(
         "code": [
             code_hash("qecnet.geometry", "*.py"),
             code_hash("qecnet.algebra", "quaternion.py"),
-            code_hash("qecnet.datasets", "_cache_*.py", "drawn.py"),
+            code_hash("qecnet.datasets", "_cache_*.py"),
         ],
     }
     names, labels = [item.name for item in items], [item.label for item in items]
-    sizes = subsamplings, config.frames, config.patches, config.neighbours
+    sizes = subsamplings, config.frames
     return Layout(key, list(dataset.classes), names, labels, *sizes)
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from qecnet.datasets import crop, jitter, single_view
 from qecnet.evaluation.results import CorruptionKind
-from qecnet.geometry import PointCloud, Prepared, random_points
+from qecnet.geometry import OrientedPoints, PointCloud, random_points
 
 _FEWEST_POINTS = 16
 
@@ -53,13 +53,13 @@ class Corruption:
             points = _thin(points, self.level, generator)
         return replace(cloud, points=points)
 
-    def corrupt_frames(self, prepared: Prepared, generator: torch.Generator) -> Prepared:
+    def corrupt_frames(self, points: OrientedPoints, generator: torch.Generator) -> OrientedPoints:
         """Mark all but a random share of the frames as invalid, for "frames"; other kinds change nothing here."""
         if self.kind != "frames":
-            return prepared
-        kept = torch.zeros_like(prepared.valid)
+            return points
+        kept = torch.zeros_like(points.valid)
         kept[torch.randperm(len(kept), generator=generator)[: max(1, round(self.level * len(kept)))]] = True
-        return replace(prepared, valid=prepared.valid & kept, mask=prepared.mask & kept[prepared.neighbours])
+        return replace(points, valid=points.valid & kept)
 
 
 CORRUPTIONS: tuple[Corruption, ...] = (

@@ -28,9 +28,8 @@ from qecnet.evaluation.unfinished import open_unfinished
 from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.files import write_whole
 from qecnet.fingerprint import code_hash
-from qecnet.models.inputs import network_inputs
+from qecnet.geometry import OrientedPoints
 from qecnet.nn import Network, load_network
-from qecnet.nn.baselines import Baseline
 from qecnet.workers import in_order
 
 
@@ -78,7 +77,7 @@ class Predictions:
         return Predictions(**rows, classes=self.classes)
 
 
-_SETTINGS = ("dataset", "per_class", "points", "keep", "frames", "patches", "neighbours", "method")
+_SETTINGS = ("dataset", "per_class", "points", "keep", "frames", "method")
 """What has to be known of a training to show the network shapes as it knows them."""
 
 
@@ -108,7 +107,7 @@ class Model:
     @property
     def has_poses(self) -> bool:
         """Whether it says which way shapes are turned; baselines only name them."""
-        return not isinstance(self.network, Baseline)
+        return self.network.has_poses
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ def predict(
         file.truncate(start + done * size)
         todo = [(job, n, place[items[n].label], items[n]) for n in numbers[done:]]
         count = min(workers or os.cpu_count() or 1, max(1, len(todo)))
-        results = in_order(_predict_shape, todo, count, _start, (model.path,))
+        results = in_order(_predict_shape, todo, count, _start, (model.network,))
         label = f"{into.stem}: shapes" + (f" after {done}" if done else "")
         console, silent = Console(stderr=True), not progress or not todo
         for rows in track(results, label, len(todo), console=console, disable=silent, transient=True):
@@ -229,8 +228,8 @@ def _key(model: Model, dataset: Dataset, split: str, job: _Job, numbers: Sequenc
         "shapes": list(numbers),
         "classes": list(classes),
         "code": [
-            *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn", "nn.baselines")),
-            code_hash("qecnet.datasets", "drawn.py", "transforms.py"),
+            *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn")),
+            code_hash("qecnet.datasets", "transforms.py"),
             code_hash("qecnet.evaluation", "predict.py", "views.py", "corruption.py"),
             code_hash("qecnet.models", "inputs.py"),
         ],
@@ -268,16 +267,16 @@ _network: Network
 """Of this process, see `_start`."""
 
 
-def _start(weights: Path) -> None:
+def _start(network: Network) -> None:
     global _network
-    _network = load_network(weights)[0]
+    _network = network
 
 
 @torch.inference_mode()
 def _predict_shape(job: _Job, number: int, label: int, item: Item) -> bytes:
     """Predict one shape's views in one batch."""
     views, points = job.sampler.prepare(item.load(), number, job.views)
-    prediction = _network(*network_inputs(views))
+    prediction = _network(OrientedPoints.stack(views))
     activations, poses = prediction.activations[:, job.columns], prediction.poses[:, job.columns]
     rows = np.zeros(len(job.views), _row_type(len(job.columns)))
     rows["shape"], rows["label"], rows["points"] = number, label, points

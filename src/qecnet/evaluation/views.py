@@ -9,17 +9,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
-from qecnet.algebra import multiply, random_quaternion, rotate
+from qecnet.algebra import random_quaternion
 from qecnet.datasets import derive_seed
-from qecnet.datasets.drawn import drawn
 from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.results import ProtocolName
-from qecnet.geometry import Mesh, PointCloud, PrepareConfig, Prepared, prepare
+from qecnet.geometry import Mesh, OrientedPoints, PointCloud, PrepareConfig, prepare, sample_points
 
 _POINTS, _ROTATION, _CORRUPTION = range(3)
 """One stream of random numbers for each."""
@@ -62,7 +61,7 @@ class ViewSampler:
 
     def prepare(
         self, stored: Mesh | PointCloud, shape: int, views: Sequence[TestView]
-    ) -> tuple[list[Prepared], list[int]]:
+    ) -> tuple[list[OrientedPoints], list[int]]:
         """Prepare views of a shape for the network.
 
         Under "paper" the frames of a resampling are estimated once, for all its rotations.
@@ -81,33 +80,24 @@ class ViewSampler:
         else:
             upright = {n: self._estimate(stored, shape, n) for n in {view.resampling for view in views}}
             made = [
-                (_rotate_prepared(upright[view.resampling][0], q), upright[view.resampling][1])
+                (upright[view.resampling][0].rotated(q), upright[view.resampling][1])
                 for view, q in zip(views, rotations, strict=True)
             ]
         return [view for view, _ in made], [count for _, count in made]
 
     def _estimate(
         self, stored: Mesh | PointCloud, shape: int, resampling: int, q: Tensor | None = None
-    ) -> tuple[Prepared, int]:
+    ) -> tuple[OrientedPoints, int]:
         """Resample, corrupt and rotate a shape, and estimate frames from the result; also count its points."""
         generator = torch.Generator().manual_seed(derive_seed(self.seed, _POINTS, shape, resampling))
         # A file's normals are not used: not every file has them.
-        cloud = replace(drawn(stored, self.config, self.keep, generator), normals=None)
+        cloud = replace(sample_points(stored, self.config.points, generator, self.keep), normals=None)
         noise = torch.Generator().manual_seed(derive_seed(self.seed, _CORRUPTION, shape, resampling))
         if self.corruption is not None:
             cloud = self.corruption.corrupt_points(cloud, noise)
-        if q is not None:  # about the origin, in float64, rounded once
-            cloud = replace(cloud, points=rotate(q, cloud.points.double()).to(cloud.points.dtype))
+        if q is not None:
+            cloud = cloud.rotated(q)
         prepared = prepare(cloud, self.config, generator)
         if self.corruption is not None:
             prepared = self.corruption.corrupt_frames(prepared, noise)
         return prepared, len(cloud)
-
-
-def _rotate_prepared(prepared: Prepared, q: Tensor) -> Prepared:
-    """Rotate the frames with the points."""
-    points = rotate(q, prepared.points.double()).float()
-    poses = multiply(q.expand(len(prepared.poses), 4), prepared.poses.double()).float()
-    centre = rotate(q, prepared.centre)
-    kept = {field.name: getattr(prepared, field.name) for field in fields(Prepared)}
-    return Prepared(**kept | {"points": points, "poses": poses, "centre": centre})

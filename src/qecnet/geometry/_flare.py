@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from scipy.spatial import cKDTree
 
+from qecnet.geometry._neighbours import pairs_within
 from qecnet.geometry._planes import planes_of_offsets, planes_within
 from qecnet.geometry._support import LEVEL, Array, Centred
-from qecnet.geometry.neighbours import pairs_within
 from qecnet.geometry.normals import SIGN, Sign, signed
 from qecnet.geometry.radii import Radii
 

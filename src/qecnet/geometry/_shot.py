@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from qecnet.geometry._neighbours import pairs_within
 from qecnet.geometry._planes import GAP
 from qecnet.geometry._support import LEVEL, Array, Centred
-from qecnet.geometry.neighbours import pairs_within
 from qecnet.geometry.normals import SIGN
 
 _FEWEST = 5

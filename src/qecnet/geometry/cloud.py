@@ -1,4 +1,4 @@
-"""A cloud of points in its user's own coordinates, and the way to the network's coordinates and back."""
+"""`PointCloud`: points in the user's own coordinates, and the way to normalised coordinates and back."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from qecnet.algebra import rotate
+from qecnet.geometry._pickling import PickledAsArrays
+
 
 @dataclass(frozen=True, eq=False)
-class PointCloud:
+class PointCloud(PickledAsArrays):
     """Points with what is known about them.
 
     Attributes:
@@ -18,7 +21,7 @@ class PointCloud:
             are rounded to float32 before their centre is taken off, so that rounding is left to `normalized`.
         normals: (N, 3) or None. A row of zeros means that this point's normal is not known.
         name: what error messages call it; for a file, the file's name.
-        centre: (3,) float64, and `scale`: a user's coordinates are ``points * scale + centre``.
+        centre: (3,) float64, and `scale`: the user's coordinates are ``points * scale + centre``.
         non_finite, duplicates: how many points `clean` has dropped.
     """
 
@@ -29,6 +32,8 @@ class PointCloud:
     scale: float = 1.0
     non_finite: int = 0
     duplicates: int = 0
+    # Known of what `clean` gave and of its subsets; `dataclasses.replace` does not carry it over to other points.
+    _is_clean: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
         shape = tuple(self.points.shape)
@@ -50,10 +55,15 @@ class PointCloud:
         return f"PointCloud({self.name}: {len(self):,} points{normals}, {self.points.dtype})"
 
     def clean(self) -> PointCloud:
-        """Drops points that are not finite, then exact repeats of a position; the rest keep their order.
+        """Drop points that are not finite, then exact repeats of a position; the rest keep their order.
 
         Of repeated positions the first stays, with its normal. A normal that is not finite becomes zero: unknown.
+
+        Raises:
+            ValueError: where no point is finite.
         """
+        if self._is_clean:
+            return self
         finite = self.points.isfinite().all(-1)
         if not finite.any():
             raise ValueError(f"{self.name}: none of the {len(self):,} points has finite coordinates")
@@ -64,19 +74,43 @@ class PointCloud:
             normals = normals[kept]
             normals = torch.where(normals.isfinite().all(-1, keepdim=True), normals, 0)
         non_finite = len(self) - int(finite.sum())
-        return replace(
+        cleaned = replace(
             self,
             points=self.points[kept],
             normals=normals,
             non_finite=self.non_finite + non_finite,
             duplicates=self.duplicates + len(self) - non_finite - len(kept),
         )
+        return cleaned._mark_clean()
+
+    def _mark_clean(self) -> PointCloud:
+        object.__setattr__(self, "_is_clean", True)
+        return self
+
+    def select(self, which: Tensor) -> PointCloud:
+        """Take some of the points with their normals, by indices (M,) or by a mask (N,)."""
+        normals = None if self.normals is None else self.normals[which]
+        selected = replace(self, points=self.points[which], normals=normals)
+        return selected._mark_clean() if self._is_clean else selected
+
+    def rotated(self, q: Tensor) -> PointCloud:
+        """Rotate about the user's origin by `q` (4,), WXYZ, unit; in float64, rounded once."""
+        q, dtype = q.double(), self.points.dtype
+        return replace(
+            self,
+            points=rotate(q, self.points.double()).to(dtype),
+            normals=None if self.normals is None else rotate(q, self.normals.double()).to(dtype),
+            centre=rotate(q, self.centre),
+        )
 
     def normalized(self, dtype: torch.dtype = torch.float32) -> PointCloud:
-        """Zero mean and largest radius 1, computed in float64 and only then rounded to `dtype`.
+        """Move to zero mean and largest radius 1, in float64, and only then round to `dtype`.
 
         `centre` and `scale` of the result lead back to the user's coordinates (see `restore`). Where all points are
         equal there is no size to divide by: they come out at the origin, with the scale left as it was.
+
+        Raises:
+            ValueError: where coordinates are not finite, or too large.
         """
         points = self.points.double()
         if (points == points[0]).all():
@@ -101,7 +135,7 @@ class PointCloud:
         )
 
     def restore(self, points: Tensor) -> Tensor:
-        """Puts (..., 3) points given in this cloud's coordinates back into its user's own; float64.
+        """Put (..., 3) points given in this cloud's coordinates back into the user's own; float64.
 
         Directions (normals, the axes of frames) are the same in both and need no restoring.
         """

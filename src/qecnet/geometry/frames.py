@@ -1,8 +1,8 @@
 """Local reference frames (LRFs): one interface to FLARE, SHOT and centred frames (paper, "Implementation details").
 
-A frame has the columns x, y = z × x and z, and is given as the quaternion that turns frame coordinates into the
-world's. All of it turns with the cloud and does not move with the cloud's position and scale; nothing is random. A
-place that has no such frame is invalid; it is never given an arbitrary one.
+A frame has the columns x, y = z × x and z, and is given as the quaternion that maps frame coordinates to world
+coordinates. Frames rotate with the cloud and do not depend on its position and scale; nothing is random. A place that
+has no such frame is invalid; it is never given an arbitrary one.
 """
 
 from __future__ import annotations
@@ -22,14 +22,13 @@ from qecnet.geometry._shot import shot_axes
 from qecnet.geometry._support import Array, Centred, centred, check_cloud, places, search_tree
 from qecnet.geometry.normals import SIGN, Sign, signed
 from qecnet.geometry.radii import Radii, radii_of
-from qecnet.geometry.sampling import random_points
 
 Method = Literal["flare", "shot", "centred"]
 
 # Places and pairs of neighbours worked on together: these bound memory and change no result.
 _AT_ONCE = 1024
 _PAIRS = 1 << 19
-_SLACK = 1 + 1e-6  # a point exactly on a radius stays inside when rounding turns with the cloud
+_SLACK = 1 + 1e-6  # a point exactly on a radius stays inside although a rotation rounds differently
 
 
 class Frames(NamedTuple):
@@ -45,12 +44,11 @@ def local_frames(
     method: Method = "flare",
     radii: Radii | None = None,
     sign: Sign = "inward",
-    surface: float | Tensor | None = None,
-    generator: torch.Generator | None = None,
 ) -> Frames:
-    """Estimates a local reference frame at each place.
+    """Estimate local reference frames of a cloud.
 
-    - "flare": z from a plane fit, x towards the highest point of the ring around the place, as the paper uses it.
+    - "flare": z a plane fit with the side of the neighbours' normals, x towards the highest point of a ring around the
+      place, as the paper uses it.
     - "shot": axes of a weighted covariance, signs by majority; uses `radii.tangent` only.
     - "centred": z the normal, x the direction to the cloud's centroid in the tangent plane, which flat surfaces do
       not confuse; uses `radii.normals` only. Invalid where the normal itself points to the centroid.
@@ -58,26 +56,34 @@ def local_frames(
     Args:
         points: (N, 3), one cloud, finite.
         at: (M,) indices into `points`, (M, 3) positions, or None for every point.
+        method: of the three.
         radii: in the cloud's units; by default `default_radii(points)`.
         sign: which side normals look to, as for `fit_normals`; SHOT's signs come from its own votes.
-        surface: where FLARE looks for its highest point: indices of points, or a share of the cloud (above 0 and
-            below 1) drawn from `generator`; by default the whole cloud.
 
     Returns:
         `Frames` of M quaternions in the dtype and on the device of `points`.
     """
-    if method == "flare":
-        return flare_frames(points, at, radii, sign, surface, generator)[0]
+    check_cloud(points)
+    cloud = centred(points)
+    return estimate_frames(cloud, cloud.of(places(points, at)), method, radii, sign, points)
+
+
+def estimate_frames(
+    cloud: Centred, queries: Array, method: Method, radii: Radii | None, sign: Sign, like: Tensor
+) -> Frames:
+    """`local_frames` at centred queries (M, 3) of a cloud that has been centred; `like` gives precision and device."""
     if method not in get_args(Method):
         raise ValueError(f'method is "{method}"; frames are "flare", "shot" or "centred"')
-    cloud, queries, radii = _prepared(points, at, radii)
+    if method == "flare":
+        return _flare(cloud, queries, radii, sign, cloud.tree, like)[0]
+    radii = _centred_radii(cloud, radii)
     if method == "shot":
         chunks = [shot_axes(cloud, chunk, radii.tangent) for chunk in _chunks(queries, cloud.tree, radii.tangent)]
     else:
         starts = range(0, len(queries), _AT_ONCE)
-        chunks = [_centred_axes(cloud, queries[i : i + _AT_ONCE], radii.normals, sign, points.dtype) for i in starts]
+        chunks = [_centred_axes(cloud, queries[i : i + _AT_ONCE], radii.normals, sign, like.dtype) for i in starts]
     x, z, valid = map(np.concatenate, zip(*chunks, strict=True))
-    return _frames(x, z, valid, like=points)
+    return _frames(x, z, valid, like)
 
 
 def flare_frames(
@@ -85,40 +91,45 @@ def flare_frames(
     at: Tensor | None = None,
     radii: Radii | None = None,
     sign: Sign = "inward",
-    surface: float | Tensor | None = None,
-    generator: torch.Generator | None = None,
+    surface: Tensor | None = None,
 ) -> tuple[Frames, Tensor]:
-    """FLARE frames with their score; arguments as for `local_frames`.
+    """Estimate FLARE frames with their score; arguments as for `local_frames`.
+
+    Args:
+        points: (N, 3), one cloud, finite.
+        at: (M,) indices into `points`, (M, 3) positions, or None for every point.
+        radii: in the cloud's units; by default `default_radii(points)`.
+        sign: which side normals look to.
+        surface: indices of the points among which FLARE looks for its highest point; by default all.
 
     Returns:
         `Frames` and score (M,): the signed height, in the cloud's units and along z above the place, of the point
         that x looks at; 0 where invalid.
     """
-    cloud, queries, radii = _prepared(points, at, radii)
-    ring = cloud.tree if surface is None else search_tree(cloud.points[_surface(points, surface, generator)])
-    normals = PointNormals(cloud, radii.normals, sign, points.dtype)
+    check_cloud(points)
+    cloud = centred(points)
+    ring = cloud.tree
+    if surface is not None:
+        places(points, surface)
+        ring = search_tree(cloud.points[surface.numpy(force=True)])
+    return _flare(cloud, cloud.of(places(points, at)), radii, sign, ring, points)
+
+
+def _flare(
+    cloud: Centred, queries: Array, radii: Radii | None, sign: Sign, ring: cKDTree, like: Tensor
+) -> tuple[Frames, Tensor]:
+    radii = _centred_radii(cloud, radii)
+    normals = PointNormals(cloud, radii.normals, sign, like.dtype)
     pieces = _chunks(queries, cloud.tree, max(radii.z_axis, radii.tangent))
     chunks = [flare_axes(cloud, chunk, radii, ring, normals) for chunk in pieces]
     x, z, valid, height = map(np.concatenate, zip(*chunks, strict=True))
-    score = torch.from_numpy(np.where(valid, height * cloud.radius, 0)).to(points)
-    return _frames(x, z, valid, like=points), score
+    score = torch.from_numpy(np.where(valid, height * cloud.radius, 0)).to(like)
+    return _frames(x, z, valid, like), score
 
 
-def _prepared(points: Tensor, at: Tensor | None, radii: Radii | None) -> tuple[Centred, Array, Radii]:
-    check_cloud(points)
-    cloud = centred(points)
-    radii = radii_of(cloud) if radii is None else radii
-    return cloud, cloud.of(places(points, at)), radii.scaled(_SLACK / cloud.radius)
-
-
-def _surface(points: Tensor, surface: float | Tensor, generator: torch.Generator | None) -> Array:
-    """Indices of the points that FLARE's ring is searched in."""
-    if isinstance(surface, Tensor):
-        places(points, surface)
-        return surface.cpu().numpy()
-    if not 0 < surface < 1 or generator is None:
-        raise ValueError(f"surface is {surface}; a share is above 0 and below 1 and needs a generator to draw it")
-    return random_points(points, max(1, round(surface * len(points))), generator).cpu().numpy()
+def _centred_radii(cloud: Centred, radii: Radii | None) -> Radii:
+    """The given radii, or the cloud's own, at radius 1."""
+    return (radii_of(cloud) if radii is None else radii).scaled(_SLACK / cloud.radius)
 
 
 def _chunks(queries: Array, tree: cKDTree, radius: float) -> Iterator[Array]:

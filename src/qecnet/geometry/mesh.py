@@ -1,4 +1,4 @@
-"""A triangle mesh, and points drawn from its surface."""
+"""`Mesh`: triangles, and points sampled from their surface."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
+from qecnet.algebra import rotate
+from qecnet.geometry._pickling import PickledAsArrays
 from qecnet.geometry.cloud import PointCloud
 
 
 @dataclass(frozen=True, eq=False)
-class Mesh:
+class Mesh(PickledAsArrays):
     """Triangles over shared vertices.
 
     Attributes:
@@ -50,7 +52,7 @@ class Mesh:
         return f"Mesh({self.name}: {len(self.vertices):,} vertices, {len(self.faces):,} faces)"
 
     def clean(self) -> Mesh:
-        """Drops vertices that are not finite and every face that touches one; the rest keep their order."""
+        """Drop vertices that are not finite and every face that touches one; the rest keep their order."""
         finite = self.vertices.isfinite().all(-1)
         if finite.all():
             return self
@@ -65,11 +67,18 @@ class Mesh:
             non_finite=self.non_finite + int((~finite).sum()),
         )
 
+    def rotated(self, q: Tensor) -> Mesh:
+        """Rotate about the origin by `q` (4,), WXYZ, unit; in float64, rounded once."""
+        return replace(self, vertices=rotate(q.double(), self.vertices.double()).to(self.vertices.dtype))
+
     def sample(self, count: int, generator: torch.Generator) -> PointCloud:
-        """Draws `count` points uniformly by area, each with the unit normal of its face.
+        """Sample `count` points uniformly by area, each with the unit normal of its face.
 
         Normals follow the order of a face's corners (right hand), which many meshes, ModelNet's among them, do not
         keep the same from face to face.
+
+        Raises:
+            ValueError: where no face has an area.
         """
         if count < 1:
             raise ValueError(f"{self.name}: {count} points were asked for; ask for at least 1")

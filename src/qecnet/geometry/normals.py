@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from qecnet.geometry._neighbours import check_radius
 from qecnet.geometry._planes import FEWEST, Planes, planes_of_offsets, planes_within
 from qecnet.geometry._support import Array, Centred, centred, check_cloud, places, to_array
-from qecnet.geometry.neighbours import check_radius
 
 SIGN = 1e-5
 """A direction whose product with its reference is below this, or below what rounding makes of zero (cloud of radius

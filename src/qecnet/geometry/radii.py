@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from qecnet.geometry._neighbours import check_radius
 from qecnet.geometry._support import Centred, centred, check_cloud
-from qecnet.geometry.neighbours import check_radius
 
 
 @dataclass(frozen=True)

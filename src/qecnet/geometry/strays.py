@@ -1,4 +1,4 @@
-"""Points that stand alone: what a sensor saw where there is no surface."""
+"""Strays: points that stand alone, which a sensor saw where there is no surface."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from qecnet.geometry._support import Array, Centred, centred, check_cloud, places
+from qecnet.geometry._support import Array, Centred, centred, check_cloud
 
 _NEIGHBOUR = 4
 _TIMES = 2.53  # its square is no whole number: on a grid there is no tie for rounding to break
@@ -16,8 +16,8 @@ _FEWEST = 2000  # of fewer, thin legs are points that stand alone
 _MOST = 0.25
 
 
-def strays(points: Tensor, at: Tensor | None = None) -> Tensor:
-    """Which points are in groups of up to four that are far from all others.
+def find_strays(points: Tensor) -> Tensor:
+    """Find points in groups of up to four that are far from all others.
 
     Far is two and a half times the distance that points typically have from their 4th neighbour (the median of up to
     512 places all over the cloud). A thin leg, few points after each other, is no group of its own.
@@ -27,8 +27,6 @@ def strays(points: Tensor, at: Tensor | None = None) -> Tensor:
 
     Args:
         points: (N, 3), one cloud, finite, positions that are not repeated (`PointCloud.clean`).
-        at: (M,) indices of the points to look at first: where they all have neighbours enough, nothing else is looked
-            at. Farthest points are chosen among strays before others; the few that they leave stand near the surface.
 
     Returns:
         (N,) bool.
@@ -38,17 +36,26 @@ def strays(points: Tensor, at: Tensor | None = None) -> Tensor:
     if len(points) < _FEWEST:
         return none
     cloud = centred(points)
-    far = _TIMES * cloud.median_reach(_NEIGHBOUR)
-    if at is not None and (cloud.reach(cloud.of(places(points, at)), _NEIGHBOUR) <= far).all():
-        return none
-    alone = torch.from_numpy(_group_sizes(cloud, far) <= _NEIGHBOUR).to(points.device)
+    alone = torch.from_numpy(_group_sizes(cloud, _far(cloud)) <= _NEIGHBOUR).to(points.device)
     return none if alone.sum() > _MOST * len(points) else alone
+
+
+def may_have_strays(cloud: Centred, queries: Array) -> bool:
+    """Whether any of a cloud's farthest points, (M, 3) centred, is far from its 4th neighbour.
+
+    Farthest points are chosen among strays before others; the few that they leave stand near the surface.
+    """
+    return len(cloud.points) >= _FEWEST and bool((cloud.reach(queries, _NEIGHBOUR) > _far(cloud)).any())
+
+
+def _far(cloud: Centred) -> float:
+    return _TIMES * cloud.median_reach(_NEIGHBOUR)
 
 
 def _group_sizes(cloud: Centred, far: float) -> Array:
     """(N,) how many points are in each one's group, in which each is at most `far` from another; right where few are.
 
-    Links to four neighbours are enough: whoever has more of them is in a larger group anyway.
+    Links to four neighbours are enough: a point with more of them is in a larger group anyway.
     """
     distances, others = cloud.tree.query(cloud.points, k=range(2, _NEIGHBOUR + 2), distance_upper_bound=far)
     near = distances <= far

@@ -19,16 +19,13 @@ from torch import Tensor, nn
 from qecnet import __version__
 from qecnet.algebra import canonicalize
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
+from qecnet.geometry import OrientedPoints
+from qecnet.models.inputs import prepare_shape
 from qecnet.models.model import Model
-from qecnet.models.view import view_of
-from qecnet.nn import Capsules, Pooling, calibrated
+from qecnet.nn import calibrated
 
-INPUTS = ("points", "poses", "valid")
-"""Of a network with features: points (B, N, 3) float32, their frames (B, N, 4) float32, WXYZ, and whether each has one
-(B, N) bool."""
-POOLED_INPUTS = (*INPUTS, "centres", "neighbours", "mask")
-"""Of the paper's network also its patches: centres (B, P) int64, neighbours (B, P, K) int64 and whether each is there
-(B, P, K) bool."""
+INPUTS = ("positions", "frames", "valid")
+"""Positions (B, N, 3) float32, their frames (B, N, 4) float32, WXYZ, and whether each has one (B, N) bool."""
 OUTPUTS = ("confidence", "class_poses")
 """Calibrated probabilities (B, C) float32 of the classes, and the pose of each (B, C, 4) float32, WXYZ, w ≥ 0."""
 
@@ -39,33 +36,28 @@ _OPSET = 18
 
 
 class ExportModule(nn.Module):
-    """Plain tensors in (`inputs`), plain tensors out (`OUTPUTS`); the batch may have any size."""
+    """Plain tensors in (`INPUTS`), plain tensors out (`OUTPUTS`); the batch may have any size."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.network = model.network
         self.temperature = model.temperature
-        self.inputs = INPUTS if model.network.config.features is not None else POOLED_INPUTS
 
-    def forward(self, points: Tensor, poses: Tensor, valid: Tensor, *patches: Tensor) -> tuple[Tensor, Tensor]:
-        poolings = [Pooling.at(points, *patches)] if patches else []
-        said = self.network(Capsules.primary(points, poses, valid), poolings)
+    def forward(self, positions: Tensor, frames: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
+        said = self.network(OrientedPoints.from_frames(positions, frames, valid))
         return calibrated(said.activations, self.temperature), canonicalize(said.poses)
 
-    def dynamic_shapes(self) -> tuple[Any, ...]:
+    def dynamic_shapes(self) -> tuple[dict[int, Any], ...]:
         """For `torch.export.export`: the first axis of each input is the batch."""
-        batch = torch.export.Dim("batch", min=1)
-        points, patches = ({0: batch},) * len(INPUTS), ({0: batch},) * (len(self.inputs) - len(INPUTS))
-        return (*points, patches) if patches else points
+        return ({0: torch.export.Dim("batch", min=1)},) * len(INPUTS)
 
 
 def example_inputs(model: Model, count: int) -> tuple[Tensor, ...]:
-    """What a module of this model reads of so many shapes of ours; each second one lacks a quarter of its frames."""
+    """What a model reads of so many procedural shapes; every second one lacks a quarter of its frames."""
     shapes = (make_shape(FURNITURE_CLASSES[number % len(FURNITURE_CLASSES)], number) for number in range(count))
-    views = [view_of(shape, model.config, seed=0) for shape in shapes]
-    given = {name: torch.stack([getattr(view.prepared, name) for view in views]) for name in ExportModule(model).inputs}
-    given["valid"][1::2, ::4] = False
-    return tuple(given.values())
+    points = OrientedPoints.stack([prepare_shape(shape, model.config, seed=0)[1] for shape in shapes])
+    points.valid[1::2, ::4] = False
+    return tuple(getattr(points, name) for name in INPUTS)
 
 
 def export_onnx(model: Model, path: Path) -> float:
@@ -87,9 +79,9 @@ def export_onnx(model: Model, path: Path) -> float:
             path,
             dynamo=False,
             opset_version=_OPSET,
-            input_names=list(module.inputs),
+            input_names=list(INPUTS),
             output_names=list(OUTPUTS),
-            dynamic_axes={name: {0: "batch"} for name in (*module.inputs, *OUTPUTS)},
+            dynamic_axes={name: {0: "batch"} for name in (*INPUTS, *OUTPUTS)},
         )
     proto = onnx.load(path)
     about = {"classes": model.classes, "prepare": asdict(model.config), "temperature": model.temperature}
@@ -111,7 +103,7 @@ def largest_difference(model: Model, path: Path, batches: Iterable[tuple[Tensor,
     for batch in batches:
         with torch.inference_mode():
             sure, poses = module(*batch)
-        named = {name: tensor.numpy() for name, tensor in zip(module.inputs, batch, strict=True)}
+        named = {name: tensor.numpy() for name, tensor in zip(INPUTS, batch, strict=True)}
         their_sure, their_poses = map(torch.from_numpy, session.run(list(OUTPUTS), named))
         apart = torch.minimum((poses - their_poses).norm(dim=-1), (poses + their_poses).norm(dim=-1))
         differences += [(sure - their_sure).abs().max(), apart.max()]

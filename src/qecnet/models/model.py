@@ -13,15 +13,16 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from qecnet.algebra import canonicalize, rotate
-from qecnet.geometry import PrepareConfig
+from qecnet.geometry import OrientedPoints, PrepareConfig
 from qecnet.models.answer import Alignment, Answer, Failure, relative_pose
-from qecnet.models.inputs import Shape, as_cloud, network_inputs
+from qecnet.models.inputs import Shape, prepare_file, prepare_shape, sample_shape
 from qecnet.models.refine import refined, residual
-from qecnet.models.view import PackedView, View, packed_view, view_of
-from qecnet.nn import Prediction, QECNet, calibrated
+from qecnet.nn import Network, Prediction, calibrated
 from qecnet.workers import in_order, one_thread
 
 T = TypeVar("T")
+Prepared = tuple[str, OrientedPoints, float]
+"""What `prepare_shape` gives."""
 _BATCH = 16
 
 
@@ -33,7 +34,7 @@ class Model:
     """
 
     def __init__(
-        self, name: str, network: QECNet, classes: tuple[str, ...], config: PrepareConfig, temperature: float = 1.0
+        self, name: str, network: Network, classes: tuple[str, ...], config: PrepareConfig, temperature: float = 1.0
     ) -> None:
         self.name = name
         self.network = network.eval()
@@ -62,9 +63,9 @@ class Model:
             ValueError: for a shape that cannot be read, or has no surface. `predict_many` goes on instead.
         """
         if not isinstance(shape, list):
-            return self._answers([view_of(shape, self.config, seed)])[0]
-        views = (view_of(one, self.config, seed) for one in shape)
-        return [answer for batch in _batches(views) for answer in self._answers(batch)]
+            return self._answers([prepare_shape(shape, self.config, seed)])[0]
+        prepared = (prepare_shape(one, self.config, seed) for one in shape)
+        return [answer for batch in _batches(prepared) for answer in self._answers(batch)]
 
     def predict_many(
         self, paths: Iterable[str | os.PathLike[str]], *, seed: int = 0, workers: int = 1
@@ -73,17 +74,17 @@ class Model:
 
         `workers` processes read files and estimate frames; how many they are changes no answer.
         """
-        views = in_order(packed_view, ((os.fspath(path), self.config, seed) for path in paths), workers)
-        return self._answered(views)
+        prepared = in_order(prepare_file, ((os.fspath(path), self.config, seed) for path in paths), workers)
+        return self._answer_each(prepared)
 
-    def _answered(self, views: Generator[PackedView | Failure]) -> Iterator[Answer | Failure]:
+    def _answer_each(self, prepared: Generator[Prepared | Failure]) -> Iterator[Answer | Failure]:
         try:
-            for batch in _batches(views):
+            for batch in _batches(prepared):
                 with one_thread():
-                    answers = iter(self._answers([view.unpacked() for view in batch if isinstance(view, PackedView)]))
-                yield from (next(answers) if isinstance(view, PackedView) else view for view in batch)
+                    answers = iter(self._answers([one for one in batch if not isinstance(one, Failure)]))
+                yield from (one if isinstance(one, Failure) else next(answers) for one in batch)
         finally:
-            views.close()
+            prepared.close()
 
     def align(self, source: Shape, target: Shape, *, refine: bool = False, seed: int = 0) -> Alignment:
         """What brings one shape onto another: the rotation between their poses, and then one centre onto the other.
@@ -91,7 +92,7 @@ class Model:
         The two may be scans of one thing, or two things of a class. `refine` follows the nearest points from there,
         which takes the extra `qecnet[refine]`.
         """
-        before, after = (as_cloud(shape, self.config, seed) for shape in (source, target))
+        before, after = (sample_shape(shape, self.config, seed) for shape in (source, target))
         first, second = self.predict([before, after])
         rotation = relative_pose(first, second)
         translation = second.centre - rotate(rotation, first.centre)
@@ -109,33 +110,31 @@ class Model:
 
     @property
     def width(self) -> int:
-        """D, how many numbers a descriptor has."""
-        features = self.network.config.features
-        return len(self.classes) if features is None else features.summary
+        """D, the number of values in a descriptor."""
+        return self.network.descriptor_size
 
-    def _answers(self, views: Sequence[View]) -> list[Answer]:
-        if not views:
+    def _answers(self, prepared: Sequence[Prepared]) -> list[Answer]:
+        if not prepared:
             return []
         start = perf_counter()
-        prediction = self._prediction(views)
-        descriptors = prediction.ballots[-1].summary if prediction.ballots else prediction.activations
+        prediction = self.predict_points(OrientedPoints.stack([points for _, points, _ in prepared]))
         activations = calibrated(prediction.activations.cpu(), self.temperature)
         poses = canonicalize(normalize(prediction.poses.cpu().double(), dim=-1))
-        descriptors = normalize(descriptors.cpu(), dim=-1)
-        share = 1000 * (perf_counter() - start) / len(views)
+        descriptors = normalize(prediction.descriptor.cpu(), dim=-1)
+        share = 1000 * (perf_counter() - start) / len(prepared)
         return [
-            Answer(view.name, self.classes, a, p, d, view.prepared.centre, view.milliseconds + share)
-            for view, a, p, d in zip(views, activations, poses, descriptors, strict=True)
+            Answer(name, self.classes, a, p, d, points.centre, milliseconds + share)
+            for (name, points, milliseconds), a, p, d in zip(prepared, activations, poses, descriptors, strict=True)
         ]
 
-    def _prediction(self, views: Sequence[View]) -> Prediction:
-        device = next(self.network.parameters()).device
+    def predict_points(self, points: OrientedPoints) -> Prediction:
+        """What the network gives for a batch of clouds that have been prepared."""
         with torch.inference_mode():
-            prediction: Prediction = self.network(*network_inputs([view.prepared for view in views], device))
+            prediction: Prediction = self.network(points.to(next(self.network.parameters()).device))
         return prediction
 
 
-def _batches(views: Iterable[T]) -> Iterator[list[T]]:
-    views = iter(views)
-    while batch := list(islice(views, _BATCH)):
+def _batches(items: Iterable[T]) -> Iterator[list[T]]:
+    items = iter(items)
+    while batch := list(islice(items, _BATCH)):
         yield batch

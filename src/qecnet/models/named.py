@@ -10,7 +10,7 @@ import torch
 
 from qecnet.models.inputs import prepare_config
 from qecnet.models.model import Model
-from qecnet.nn import QECNet, load_network
+from qecnet.nn import load_network
 
 _WEIGHTS = Path(__file__).parent / "weights"
 
@@ -24,8 +24,8 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> Mo
     """A trained model: by the name of weights that ship, or the path of a weights file or of a run of `qec train`."""
     file = weights_file(name)
     network, classes, about = load_network(file)
-    if not isinstance(network, QECNet):
-        raise ValueError(f"{name}: is the baseline {network.config.kind}, which has no poses; give a QECNet's weights")
+    if not network.has_poses:
+        raise ValueError(f"{name}: its network has no poses to give; give weights of one that has")
     try:
         config = prepare_config(about["settings"])
     except KeyError as error:

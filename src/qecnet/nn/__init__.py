@@ -1,51 +1,66 @@
-"""The capsule network: routing (Algorithm 1), the QEC module (Algorithm 2), the networks and their losses.
+"""The capsule networks: routing (Algorithm 1), the QEC module (Algorithm 2), networks by name, and their losses.
 
 Poses are quaternions, WXYZ, Hamilton, unit; a capsule of activation 0 is masked and changes no result.
 """
 
-from .baselines import Baseline, BaselineConfig
 from .calibration import calibrated, fit_temperature
 from .capsules import Capsules, Pooling
-from .features import Ballot, Features, Neighbourhood
+from .features import FeatureConfig, FeatureNet, Neighbourhood
 from .fused import use_fused_routing
-from .kernel import TransformKernel
+from .kernel import Nonlinearity, TransformKernel
 from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from .module import QECModule
-from .network import CONFIGS, Level, Prediction, QECConfig, QECNet, count_parameters
-from .routing import Routed, route
-from .siamese import RelativePose, SiameseQECNet
-from .weights import Network, load_network, make_network, save_network
+from .paper import QECConfig, QECNet
+from .prediction import Ballot, PatchCapsules, Prediction, VotingRound
+from .registry import (
+    Network,
+    NetworkConfig,
+    create_network,
+    has_poses,
+    list_networks,
+    network_config,
+    register_network,
+    training_defaults,
+)
+from .routing import Gradients, Routed, route
+from .weights import count_parameters, load_network, save_network, start_from
 
 __all__ = [
-    "CONFIGS",
     "Ballot",
-    "Baseline",
-    "BaselineConfig",
     "Capsules",
-    "Features",
-    "Level",
+    "FeatureConfig",
+    "FeatureNet",
+    "Gradients",
     "Neighbourhood",
     "Network",
+    "NetworkConfig",
+    "Nonlinearity",
+    "PatchCapsules",
     "Pooling",
     "Prediction",
     "QECConfig",
     "QECModule",
     "QECNet",
-    "RelativePose",
     "Routed",
-    "SiameseQECNet",
     "TransformKernel",
+    "VotingRound",
     "calibrated",
     "count_parameters",
+    "create_network",
     "cross_entropy",
     "fit_temperature",
+    "has_poses",
+    "list_networks",
     "load_network",
-    "make_network",
+    "network_config",
+    "register_network",
     "rotation_loss",
     "route",
     "save_network",
     "spread_loss",
     "spread_margin",
+    "start_from",
+    "training_defaults",
     "upright_distance",
     "use_fused_routing",
 ]

@@ -1,22 +1,25 @@
-"""Capsules that carry features: past the paper, with its poses, votes and routing.
+"""The network whose capsules carry features: past the paper, with its poses, votes and routing.
 
 Points keep their local reference frames as poses. Readings gather features from growing neighbourhoods; then the whole
-cloud is read from frames of its own, and what was found there names the class and tells each capsule how to vote.
+cloud is read from frames of its own, which gives the class and tells each capsule how to vote for the pose.
 """
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from ..algebra import conjugate, multiply, rotate
-from .capsules import Capsules, Pooling
+from ..geometry import OrientedPoints
+from .capsules import Capsules
+from .prediction import Ballot, PatchCapsules, Prediction, VotingRound
 from .principal import principal_frames
-from .reading import Reading, nearest
+from .reading import Reading, gather_neighbours, nearest_points
+from .registry import Network, register_network
 from .routing import route
 from .votes import cast_votes
+from .voting import RoutingConfig
 
 _PRIMARY = 4
 """The features of a primary capsule: where its frame sees the cloud's centre, and how far away."""
@@ -40,8 +43,8 @@ class Neighbourhood:
 
 
 @dataclass(frozen=True)
-class Features:
-    """What a network with features is.
+class FeatureConfig(RoutingConfig):
+    """What a `FeatureNet` is.
 
     Attributes:
         neighbourhoods: the readings, from the points up; the first `patches` points of each are the centres.
@@ -63,6 +66,7 @@ class Features:
     upside_down: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.neighbourhoods:
             raise ValueError("neighbourhoods is empty; a network with features needs at least 1 reading")
         if not min(self.whole) >= 1:
@@ -73,26 +77,10 @@ class Features:
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
 
-
-@dataclass(frozen=True, eq=False)
-class Ballot:
-    """What a look gives, for L voters and each of M classes; trust adds up to 1 over the voters.
-
-    - summary: (clouds, S), what the look knows of the cloud; no rotation changes it
-    - scores: (clouds, M), real; their softmax is the activations
-    - votes: (clouds, M, L, 4), WXYZ, and trust: (clouds, M, L), how much each of them counts
-    - poses: (clouds, M, 4), WXYZ, what routing made of the votes
-    """
-
-    summary: Tensor
-    scores: Tensor
-    votes: Tensor
-    trust: Tensor
-    poses: Tensor
-
-    def best_pose(self) -> Tensor:
-        """Of the class with the highest score. → (clouds, 4), WXYZ"""
-        return self.poses[torch.arange(self.scores.shape[0], device=self.scores.device), self.scores.argmax(-1)]
+    def describe(self) -> str:
+        sizes = ", ".join(f"{size.patches} × {size.neighbours}" for size in self.neighbourhoods)
+        looks = f"{self.looks} look{'s'[: self.looks > 1]}"
+        return f"QECNet with features, {self.frames} frames, readings of {sizes}, {looks}"
 
 
 class Voters(nn.Module):
@@ -120,10 +108,11 @@ class Look(nn.Module):
     `before` counts the looks that were taken before: what they found goes into the summary, too.
     """
 
-    def __init__(self, config: Features, classes: int, before: int, **routing: Any) -> None:
+    def __init__(self, config: FeatureConfig, before: int) -> None:
         super().__init__()
         given, (hidden, whole) = config.neighbourhoods[-1].features, config.whole
-        self.routing = routing
+        classes = config.classes
+        self.routing = config.routing()
         self.reading = Reading(given, hidden, whole, reach=1.0)
         self.summary = nn.Sequential(
             nn.Dropout(config.dropout),
@@ -135,8 +124,9 @@ class Look(nn.Module):
         self.patch_voters = Voters(given, config.summary, classes)
         self.whole_voters = Voters(whole, config.summary, classes)
 
-    def forward(self, patches: Capsules, frames: Tensor, before: Tensor) -> tuple[Ballot, Tensor]:
-        """patches (clouds, P), frames (clouds, G, 4) WXYZ, what was found before (clouds, F) → and with this, too."""
+    def forward(self, patches: Capsules, frames: Tensor, before: Tensor) -> tuple[Ballot, Tensor, Tensor]:
+        """patches (clouds, P), frames (clouds, G, 4) WXYZ, what was found before (clouds, F) → the votes, the summary
+        (clouds, S), and what was found until now."""
         clouds, count = frames.shape[:2]
         centres = Capsules.primary(frames.new_zeros(clouds, count, 3), frames)
         everyone = torch.arange(patches.positions.shape[1], device=frames.device).expand(clouds, count, -1)
@@ -148,85 +138,109 @@ class Look(nn.Module):
         votes, trust = torch.cat((votes, more), -2), torch.cat((trust, others + balance), -1).softmax(-1)
         # Each class trusts its voters by its own measure.
         poses = route(votes[:, :, None], trust, **self.routing).poses[:, :, 0]
-        return Ballot(summary, self.scores(summary), votes, trust, poses), found
+        return Ballot(self.scores(summary), votes, trust, poses), summary, found
 
 
-class FeatureCapsules(nn.Module):
-    """From primary capsules to a ballot for each look, the last of which decides.
+class FeatureNet(Network):
+    """From oriented points to a ballot for each look, the last of which decides.
 
     The first look is from the cloud's principal frames; each further one from the pose that the best class had in the
     one before, its quarter turns about the upright axis and, where the configuration says so, these upside down. The
     points' order is part of the input: the first ones should be spread over the cloud, as `prepare` has them.
     """
 
-    def __init__(self, config: Features, classes: int, **routing: Any) -> None:
-        super().__init__()
-        self.neighbourhoods = config.neighbourhoods
-        self.upside_down = config.upside_down
+    title = "capsules with features"
+    normalises_batch = True
+    trusts_patches = True
+    class_bias = "looks.0.scores.1.bias"
+    config: FeatureConfig
+
+    def __init__(self, config: FeatureConfig) -> None:
+        super().__init__(config)
         widths = (_PRIMARY, *(size.features for size in config.neighbourhoods))
         self.readings = nn.ModuleList(
             Reading(given, size.hidden, size.features, size.reach)
             for given, size in zip(widths, config.neighbourhoods, strict=False)
         )
-        self.looks = nn.ModuleList(Look(config, classes, before, **routing) for before in range(config.looks))
+        self.looks = nn.ModuleList(Look(config, before) for before in range(config.looks))
 
-    def forward(self, capsules: Capsules) -> list[Ballot]:
-        """(clouds, points), centred on each cloud's own centre."""
-        points = _primary(_filled(capsules))
-        patches = self.patches(points)
-        frames, found = principal_frames(points.positions), points.positions.new_zeros(points.positions.shape[0], 0)
-        ballots = []
+    @property
+    def descriptor_size(self) -> int:
+        return self.config.summary
+
+    def predict(self, points: OrientedPoints) -> Prediction:
+        primary = _fill(points)
+        patches = self._read(primary)
+        found = primary.positions.new_zeros(primary.positions.shape[0], 0)
+        frames, summary, ballots = principal_frames(primary.positions), found, []
         for look in self.looks:
-            ballot, found = look(patches, frames, found)
+            ballot, summary, found = look(patches, frames, found)
             ballots.append(ballot)
-            frames = multiply(ballot.best_pose().detach()[:, None], _turns(self.upside_down, frames))
-        return ballots
+            frames = multiply(ballot.best_pose().detach()[:, None], _turns(self.config.upside_down, frames))
+        return Prediction(ballots[-1].scores.softmax(-1), ballots[-1].poses, summary, ballots)
 
-    def patches(self, points: Capsules) -> Capsules:
+    def _read(self, primary: Capsules) -> Capsules:
         """The capsules of the last reading: frames as they were, with what each found around it."""
-        below = points
-        for reading, pooling in zip(self.readings, self._poolings(points.positions), strict=True):
-            below = reading(_first(below, pooling.neighbours.shape[1]), below, pooling.neighbours)
+        below = _with_features(primary)
+        for reading, neighbours in zip(self.readings, self._neighbours(primary.positions), strict=True):
+            below = reading(_first(below, neighbours.shape[1]), below, neighbours)
         return below
 
-    def poolings(self, capsules: Capsules) -> list[Pooling]:
-        """Which points the patches of each reading read; neighbours are indices of the centres of the reading below.
-
-        Those of the first are indices of the points that are not masked, again and again until all places are taken.
-        The last centres are where the patches stand that vote, in the order of a ballot's first voters.
-        """
-        return self._poolings(_filled(capsules).positions)
-
-    def _poolings(self, positions: Tensor) -> list[Pooling]:
-        given = []
-        for size in self.neighbourhoods:
+    def _neighbours(self, positions: Tensor) -> list[Tensor]:
+        """What the patches of each reading read: indices of the points, then of the centres of the reading below."""
+        found = []
+        for size in self.config.neighbourhoods:
             centres = positions[:, : size.patches]
-            neighbours = nearest(centres, positions, min(size.neighbours, positions.shape[1]))
-            given.append(Pooling(centres, neighbours, torch.ones_like(neighbours, dtype=torch.bool)))
+            found.append(nearest_points(centres, positions, min(size.neighbours, positions.shape[1])))
             positions = centres
-        return given
+        return found
+
+    def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules:
+        """Capsules with features are all equally active; what tells them apart is how far the last look trusts them."""
+        primary = _fill(points)
+        *below, neighbours = self._neighbours(primary.positions)
+        lower = primary.positions[:, : below[-1].shape[1]] if below else primary.positions
+        count = neighbours.shape[1]
+        return PatchCapsules(
+            primary.positions[0, :count],
+            gather_neighbours(lower, neighbours)[0],
+            torch.ones_like(neighbours[0], dtype=torch.bool),
+            primary.poses[0, :count, 0],
+            prediction.ballots[-1].trust[0, int(prediction.label[0]), :count],
+        )
+
+    def trace_votes(self, points: OrientedPoints, prediction: Prediction) -> list[VotingRound]:
+        """Voters are the patches, and then the frames of the whole cloud, at its centre."""
+        label, count = int(prediction.label[0]), self.config.neighbourhoods[-1].patches
+        patches = _fill(points).positions[0, :count]
+        rounds = []
+        for ballot in prediction.ballots:
+            votes, trust = ballot.votes[0, label], ballot.trust[0, label]
+            places = torch.cat((patches, patches.new_zeros(len(votes) - len(patches), 3)))
+            rounds.append(self.config.trace_round(places, votes, trust))
+        return rounds
 
 
-def _filled(capsules: Capsules) -> Capsules:
-    """The points that are not masked, in their order, again and again until all places are taken.
+def _fill(points: OrientedPoints) -> Capsules:
+    """The valid points, in their order, again and again until all places are taken, as primary capsules.
 
-    So nothing after this needs a mask: who is there twice changes no maximum. Where all are masked, the frame is the
+    So nothing after this needs a mask: who is there twice changes no maximum. Where none is valid, the frame is the
     identity at the origin.
     """
-    present = capsules.activations[..., 0] > 0
-    count = present.shape[1]
-    number = torch.arange(count, device=present.device)
-    order = torch.where(present, number, number + count).argsort(dim=1)
-    place = number % present.sum(1, keepdim=True).clamp_min(1)
+    valid = points.valid
+    count = valid.shape[1]
+    number = torch.arange(count, device=valid.device)
+    order = torch.where(valid, number, number + count).argsort(dim=1)
+    place = number % valid.sum(1, keepdim=True).clamp_min(1)
     index = order.gather(1, place)[..., None]
-    positions = capsules.positions.gather(1, index.expand_as(capsules.positions))
-    poses = capsules.poses[..., 0, :].gather(1, index.expand(*present.shape, 4))
-    nobody = ~present.any(1)[:, None, None]
-    identity = torch.eye(4, dtype=poses.dtype, device=poses.device)[0]
-    return Capsules.primary(torch.where(nobody, 0.0, positions), torch.where(nobody, identity, poses))
+    positions = points.positions.gather(1, index.expand_as(points.positions))
+    frames = points.frames.gather(1, index.expand_as(points.frames))
+    nobody = ~valid.any(1)[:, None, None]
+    identity = torch.eye(4, dtype=frames.dtype, device=frames.device)[0]
+    return Capsules.primary(torch.where(nobody, 0.0, positions), torch.where(nobody, identity, frames))
 
 
-def _primary(capsules: Capsules) -> Capsules:
+def _with_features(capsules: Capsules) -> Capsules:
     """With the first features; the cloud's centre is the origin."""
     centre = rotate(conjugate(capsules.poses[..., 0, :]), -capsules.positions)
     features = torch.cat((centre, centre.norm(dim=-1, keepdim=True)), -1)
@@ -243,3 +257,22 @@ def _turns(upside_down: bool, like: Tensor) -> Tensor:
     cos, sin, nothing = half.cos(), half.sin(), torch.zeros_like(half)
     upright = torch.stack((cos, nothing, nothing, sin), -1)
     return torch.cat((upright, torch.stack((nothing, cos, sin, nothing), -1))) if upside_down else upright
+
+
+register_network(
+    "features",
+    FeatureNet,
+    FeatureConfig(classes=40),
+    {
+        "method": "centred",
+        "epochs": 40,
+        "batch_size": 32,
+        "learning_rate": 4e-3,
+        "schedule": "onecycle",
+        "loss": "cross_entropy",
+        "smoothing": 0.15,
+        "aligned": 1.0,
+        "weight_decay": 0.02,
+        "clip": 5.0,
+    },
+)

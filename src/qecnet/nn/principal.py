@@ -19,12 +19,12 @@ def principal_frames(points: Tensor) -> Tensor:
     """
     with grad_where(False):
         offsets = points.double() - points.double().mean(-2, keepdim=True)
-        w, x, y, z = principal_axes(offsets.mT @ offsets)
+        w, x, y, z = eigenvector_rotation(offsets.mT @ offsets)
         half_turns = (w, x, y, z), (-x, w, z, -y), (-y, -z, w, x), (-z, y, -x, w)
         return torch.stack([torch.stack(q, -1) for q in half_turns], -2).to(points.dtype)
 
 
-def principal_axes(matrix: Tensor) -> list[Tensor]:
+def eigenvector_rotation(matrix: Tensor) -> list[Tensor]:
     """The rotation whose columns are the eigenvectors of a symmetric matrix (..., 3, 3), by rising eigenvalue: the
     components w, x, y, z of its quaternion, (...) each.
 

@@ -1,6 +1,6 @@
-"""Features of capsules: what a capsule makes of its neighbours, each of them seen from its own frame.
+"""Features of capsules, from the neighbours of each, in the coordinates of its own frame.
 
-What a frame sees turns with it, so that no rotation of the cloud changes a feature.
+Neighbours rotate with the frame that they are seen from, so that no rotation of the cloud changes a feature.
 """
 
 import torch
@@ -14,40 +14,43 @@ SEEN = 14
 """How many numbers a capsule sees of another one's place and pose."""
 
 
-def seen_from(centres: Capsules, others: Capsules, neighbours: Tensor, reach: float) -> Tensor:
+def view_neighbours(centres: Capsules, others: Capsules, neighbours: Tensor, reach: float) -> Tensor:
     """What each centre sees of its neighbours, in its own frame; each point has one pose.
 
     neighbours (clouds, M, K): indices of `others`; distances are in units of `reach`. → (clouds, M, K, 14): the
     neighbour's position, its distance, its frame's axes, and the cosine between its z axis and the way to it.
     """
     frames, theirs = to_matrix(centres.poses[..., 0, :]), to_matrix(others.poses[..., 0, :])
-    offsets = gathered(others.positions, neighbours) - centres.positions[..., None, :]
+    offsets = gather_neighbours(others.positions, neighbours) - centres.positions[..., None, :]
     positions = offsets @ frames
     distances = positions.norm(dim=-1, keepdim=True)
-    axes = frames.mT[..., None, :, :] @ gathered(theirs.flatten(-2), neighbours).view(*neighbours.shape, 3, 3)
+    axes = frames.mT[..., None, :, :] @ gather_neighbours(theirs.flatten(-2), neighbours).view(*neighbours.shape, 3, 3)
     cosines = (axes[..., 2] * positions).sum(-1, keepdim=True) / distances.clamp_min(1e-9)
     return torch.cat((positions / reach, distances / reach, axes.flatten(-2), cosines), -1)
 
 
-def gathered(x: Tensor, neighbours: Tensor) -> Tensor:
+def gather_neighbours(x: Tensor, neighbours: Tensor) -> Tensor:
     """(clouds, N, F), (clouds, M, K) → (clouds, M, K, F)."""
     first = x.shape[1] * torch.arange(x.shape[0], device=x.device)
     rows = x.flatten(0, 1).index_select(0, (neighbours + first[:, None, None]).flatten())
     return rows.view(*neighbours.shape, x.shape[-1])
 
 
-def nearest(centres: Tensor, points: Tensor, count: int) -> Tensor:
-    """The indices of the `count` nearest points of each centre: (clouds, M, 3), (clouds, N, 3) → (clouds, M, K)."""
+def distances(centres: Tensor, points: Tensor) -> Tensor:
+    """Distances, or what orders them the same: (clouds, M, 3), (clouds, N, 3) → (clouds, M, N)."""
+    if is_exporting():
+        return (centres[:, :, None] - points[:, None]).square().sum(-1)
     # A product of matrices would be faster, but loses what close points differ by.
+    return torch.cdist(centres, points, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def nearest_points(centres: Tensor, points: Tensor, count: int) -> Tensor:
+    """Indices of the `count` nearest points of each centre: (clouds, M, 3), (clouds, N, 3) → (clouds, M, K)."""
     with grad_where(False):
-        if is_exporting():
-            distances = (centres[:, :, None] - points[:, None]).square().sum(-1)
-        else:
-            distances = torch.cdist(centres, points, compute_mode="donot_use_mm_for_euclid_dist")
-        return distances.topk(count, largest=False, sorted=False).indices
+        return distances(centres, points).topk(count, largest=False, sorted=False).indices
 
 
-def largest(x: Tensor) -> Tensor:
+def max_over_neighbours(x: Tensor) -> Tensor:
     """The maximum over K, (clouds, M, K, F) → (clouds, M, F); `amax` takes four times as long, for its derivative."""
     if not torch.is_grad_enabled():
         return x.amax(-2)
@@ -76,8 +79,8 @@ class Reading(nn.Module):
         if others.features is None:
             raise ValueError("these capsules carry no features to read")
         with grad_where(False):
-            seen = seen_from(centres, others, neighbours, self.reach)
-        hidden = self.seen(seen) + gathered(self.carried(others.features), neighbours)
-        found = largest(self.mixed(hidden.relu_()))
+            seen = view_neighbours(centres, others, neighbours, self.reach)
+        hidden = self.seen(seen) + gather_neighbours(self.carried(others.features), neighbours)
+        found = max_over_neighbours(self.mixed(hidden.relu_()))
         features = self.normalised(found.flatten(0, 1)).view_as(found).relu()
         return Capsules(centres.positions, centres.poses, centres.activations, features)

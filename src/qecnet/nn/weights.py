@@ -1,4 +1,4 @@
-"""Networks by their configuration, and their weights in one file each: safetensors, nothing that is ever executed."""
+"""Weights of networks in one file each: safetensors, nothing that is ever executed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -6,50 +6,57 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from ..files import read_tensors, write_tensors
-from .baselines import BASELINES, Baseline, BaselineConfig
-from .features import Features, Neighbourhood
-from .network import Level, QECConfig, QECNet
-
-Network = QECNet | Baseline
-"""What is trained and measured: `Capsules` and the `Pooling` of each level in, a `Prediction` out."""
-
-
-def make_network(config: QECConfig | BaselineConfig) -> Network:
-    """The network that a configuration describes, with first weights from torch's global generator."""
-    return QECNet(config) if isinstance(config, QECConfig) else BASELINES[config.kind](config)
+from .registry import Network, build_network, network_name
 
 
 def save_network(path: Path, network: Network, classes: Sequence[str], about: Mapping[str, Any]) -> None:
-    """Weights with what is needed to build the network and to name what it says; `about` is kept beside it."""
-    write_tensors(path, network.state_dict(), {"config": asdict(network.config), "classes": list(classes), **about})
+    """Write weights with what is needed to create the network again.
+
+    Args:
+        path: the file, *.safetensors.
+        network: of a registered class.
+        classes: their names, in the order of its outputs.
+        about: what else to keep, as JSON.
+    """
+    config = {"network": network_name(network), "config": asdict(network.config), "classes": list(classes)}
+    write_tensors(path, network.state_dict(), config | dict(about))
 
 
 def load_network(path: Path) -> tuple[Network, list[str], dict[str, Any]]:
-    """The network that `save_network` wrote, in evaluation mode, its class names, and all that stood beside them."""
+    """Read what `save_network` wrote.
+
+    Returns:
+        The network in evaluation mode, its class names, and all that stood beside them.
+
+    Raises:
+        ValueError: for a file that is damaged, or of a network that is not registered.
+    """
     tensors, about = read_tensors(path)
     try:
-        given = dict(about["config"])
-        if "kind" in given:
-            config: QECConfig | BaselineConfig = BaselineConfig(**given)
-        else:
-            config = _qec_config(given)
-        network = make_network(config)
+        if "network" not in about:
+            tensors, about = _from_version_1(tensors, about)
+        network = build_network(about["network"], about["config"])
         network.load_state_dict(tensors)
         classes = list(about["classes"])
-    except (KeyError, TypeError, RuntimeError) as error:
+    except (KeyError, TypeError, ValueError, RuntimeError) as error:
         raise ValueError(f"{path}: holds weights that this version of qecnet cannot read ({error})") from error
     return network.eval(), classes, about
 
 
 def start_from(network: Network, classes: Sequence[str], path: Path, method: str) -> None:
-    """Puts the weights that `save_network` wrote into a network of the same configuration, to train it further.
-
-    `method` is that of the frames, which weights of a run say, too: they mean nothing with others.
+    """Put the weights that `save_network` wrote into a network of the same configuration, to train it further.
 
     What is there for each class is taken over where the classes are the same, and otherwise stays as it is in
     `network`: what shapes have in common was learned once.
+
+    Args:
+        network: gets the weights.
+        classes: names of its classes.
+        path: of the weights.
+        method: of the frames, which weights of a run say, too: they mean nothing with others.
     """
     found, others, about = load_network(path)
     if (frames := about.get("settings", {}).get("method", method)) != method:
@@ -59,17 +66,30 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
     tensors = found.state_dict()
     if list(classes) != others:
         with torch.device("meta"):
-            larger = make_network(replace(found.config, classes=len(others) + 1)).state_dict()
+            larger = type(found)(replace(found.config, classes=len(others) + 1)).state_dict()
         of_classes = {name for name, tensor in tensors.items() if tensor.shape != larger[name].shape}
         tensors |= {name: tensor for name, tensor in network.state_dict().items() if name in of_classes}
     network.load_state_dict(tensors)
 
 
-def _qec_config(given: Mapping[str, Any]) -> QECConfig:
-    """What `asdict` made of one, after it was JSON."""
-    features = given.get("features")
-    if features is not None:
-        neighbourhoods = tuple(Neighbourhood(**size) for size in features["neighbourhoods"])
-        features = Features(**features | {"neighbourhoods": neighbourhoods, "whole": tuple(features["whole"])})
-    levels = tuple(Level(**level) for level in given["levels"])
-    return QECConfig(**{**given, "levels": levels, "features": features})
+def count_parameters(network: torch.nn.Module) -> int:
+    """Number of values that a network learns."""
+    return sum(p.numel() for p in network.parameters() if p.requires_grad)
+
+
+def _from_version_1(tensors: dict[str, Tensor], about: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Files from before networks had names, the shipped weights among them: one class was two networks."""
+    config = dict(about["config"])
+    if "kind" in config:
+        return tensors, {**about, "network": config.pop("kind"), "config": config}
+    features, levels = config.pop("features", None), config.pop("levels", ())
+    config["frames"] = config.pop("points")
+    if features is None:
+        name, moved = "paper", {"levels.0.": "patches.", "head.": "classes."}
+        config |= levels[0]
+    else:
+        name, moved = "features", {"head.": ""}
+        config = {k: v for k, v in config.items() if k not in ("nonlinearity", "canonicalize")} | features
+    for before, after in moved.items():
+        tensors = {after + n.removeprefix(before) if n.startswith(before) else n: t for n, t in tensors.items()}
+    return tensors, {**about, "network": name, "config": config}

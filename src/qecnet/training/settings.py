@@ -5,17 +5,22 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from qecnet.algebra import Weighting
-from qecnet.geometry import PrepareConfig
-from qecnet.geometry.frames import Method
-from qecnet.nn import CONFIGS, BaselineConfig, Level, QECConfig
-from qecnet.nn.baselines import BASELINES
-from qecnet.nn.kernel import Nonlinearity
-from qecnet.nn.routing import Gradients
+from qecnet.geometry import Method, PrepareConfig
+from qecnet.nn import (
+    Gradients,
+    Network,
+    Nonlinearity,
+    create_network,
+    has_poses,
+    list_networks,
+    network_config,
+    training_defaults,
+)
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,12 +35,9 @@ class Settings:
     Attributes:
         dataset: "modelnet10", "modelnet40", "shapes" (made by our own code), or a name for a folder of one's own.
         per_class: shapes of each class, of `shapes` alone.
-        config: the configuration that the settings from `frames` to `canonicalize` start from; or a baseline of
-            `qecnet.nn.baselines`, which reads as many `frames` and has no use for the others of these.
+        config: the registered network that the settings from `frames` to `upside_down` are of; it takes those that are
+            fields of its configuration, see `QECConfig` and `FeatureConfig`, and has no use for the others.
         method, points, keep, thinnest, subsamplings: of the frames, see `PrepareConfig` and `frame_cache`.
-        frames, patches, neighbours, capsules: the sizes of the network, see `QECConfig` for these and what follows. The
-            configuration "features" has sizes of its own.
-        looks, upside_down: of that one, see `Features`.
         start: the weights that training begins with, as `qecnet.load` takes them, of the same configuration; those of
             classes are drawn anew where the classes are others. Empty for all to be drawn.
         batch_size: of all processes together.
@@ -112,35 +114,32 @@ class Settings:
         for name in ("dropped", "smoothing", "ema", "validation"):
             self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
         for name in ("siamese", "aligned"):
-            if getattr(self, name) > 0 and self.config in BASELINES:
+            if getattr(self, name) > 0 and not has_poses(self.config):
                 raise ValueError(
-                    f"{name} is {getattr(self, name)}; the baseline {self.config} has no poses to compare, set it to 0"
+                    f"{name} is {getattr(self, name)}; the network {self.config} has no poses to compare, set it to 0"
                 )
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
-        self.network(classes=1)
+        network_config(self.config, 1, **self.network_options())
         self.prepare()
 
     def _check(self, name: str, good: bool, rule: str) -> None:
         if not good:
             raise ValueError(f"{name} is {getattr(self, name)}; it must be {rule}")
 
-    def network(self, classes: int) -> QECConfig | BaselineConfig:
-        """The network that these settings describe."""
-        if self.config in BASELINES:
-            return BaselineConfig(self.config, classes)
-        shared = {
-            name: getattr(self, name)
-            for name in ("iterations", "weighting", "exponent", "gradients", "nonlinearity", "canonicalize")
-        }
-        if (features := CONFIGS[self.config].features) is not None:
-            features = replace(features, looks=self.looks, upside_down=self.upside_down)
-            return QECConfig(classes, self.frames, (), **shared, features=features)
-        return QECConfig(classes, self.frames, (Level(self.patches, self.neighbours, self.capsules),), **shared)
+    def network_options(self) -> dict[str, Any]:
+        """The settings that are fields of the network's configuration, for `create_network`."""
+        known = {field.name for field in fields(self)}
+        options = (field.name for field in fields(network_config(self.config, classes=1)))
+        return {name: getattr(self, name) for name in options if name in known}
+
+    def create_network(self, classes: int) -> Network:
+        """The network that these settings describe, with first weights from torch's global generator."""
+        return create_network(self.config, classes, **self.network_options())
 
     def prepare(self) -> PrepareConfig:
-        """The frames and patches that it reads."""
-        return PrepareConfig(self.points, self.frames, self.patches, self.neighbours, self.method)
+        """The frames that it reads."""
+        return PrepareConfig(self.points, self.frames, self.method)
 
 
 def make_settings(given: Mapping[str, Any]) -> Settings:
@@ -178,7 +177,7 @@ def checked(name: str, value: Any) -> Any:
         raise ValueError(f"{name} is no setting; there are {', '.join(types)}")
     kind = types[name]
     if get_origin(kind) is Literal or name == "config":
-        choices = get_args(kind) or (*CONFIGS, *BASELINES)
+        choices = get_args(kind) or list_networks()
         if value in choices:
             return value
         raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
@@ -204,31 +203,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _preset(name: str) -> dict[str, Any]:
-    """A named configuration, with the batch size that its authors give: 8 in the text, 16 in the release.
-
-    Baselines are trained as is usual for them: cross-entropy, a learning rate that falls, larger batches.
-    """
-    if name in BASELINES:
-        return {"loss": "cross_entropy", "schedule": "onecycle", "batch_size": 32, "epochs": 30, "method": "centred"}
-    config = CONFIGS[name]
+    """The settings of a registered network: those of its configuration, and those that are usual to train it with."""
+    config = network_config(name, classes=1)
     known = {field.name for field in fields(Settings)}
-    same = {k: v for k, v in vars(config).items() if k in known and k != "points"}
-    if config.features is not None:
-        return same | _FEATURES
-    (level,) = config.levels
-    return {"frames": config.points, **asdict(level), "batch_size": {"paper": 8, "release": 16}[name]} | same
-
-
-_FEATURES: dict[str, Any] = {
-    "method": "centred",
-    "epochs": 40,
-    "batch_size": 32,
-    "learning_rate": 4e-3,
-    "schedule": "onecycle",
-    "loss": "cross_entropy",
-    "smoothing": 0.15,
-    "aligned": 1.0,
-    "weight_decay": 0.02,
-    "clip": 5.0,
-}
-"""How networks with features are trained."""
+    return {k: v for k, v in vars(config).items() if k in known} | dict(training_defaults(name))

@@ -11,15 +11,14 @@ from torch import Tensor, nn
 
 from qecnet.datasets import derive_seed
 from qecnet.models.named import weights_file
-from qecnet.nn import make_network, use_fused_routing
-from qecnet.nn.weights import start_from
+from qecnet.nn import start_from, use_fused_routing
 from qecnet.training.batches import Batch
 from qecnet.training.checkpoint import State
 from qecnet.training.distributed import Processes
 from qecnet.training.objective import learning_rate, losses
 from qecnet.training.settings import Settings
 
-_DROPOUT = 4
+_NETWORK = 4
 """What is drawn here, beside the streams of `batches`."""
 
 
@@ -30,7 +29,7 @@ def new_state(settings: Settings, classes: Sequence[str], device: torch.device) 
     # PyTorch's layers draw from the global generator; whoever uses it elsewhere finds it as it was.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
-        network = make_network(settings.network(len(classes)))
+        network = settings.create_network(len(classes))
         if settings.start:
             start_from(network, classes, weights_file(settings.start), settings.method)
     network = network.to(device)
@@ -55,9 +54,10 @@ def train_step(
     for group in state.optimizer.param_groups:
         group["lr"] = learning_rate(settings, progress)
     state.optimizer.zero_grad()
-    with torch.random.fork_rng(devices=[]):  # dropout draws from the global generator: the same after a resume
-        torch.manual_seed(derive_seed(settings.seed, _DROPOUT, state.epoch, state.step, processes.rank))
-        prediction = module(*batch.inputs())
+    # Networks draw from the global generator: the same after a resume, and for each process.
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(derive_seed(settings.seed, _NETWORK, state.epoch, state.step))
+        prediction = module(batch.points)
     found = losses(prediction, batch.labels, turns, settings, progress)
     shapes = len(batch.labels)
     # Gradients are averaged over processes, some of which may have one shape more than others.

@@ -1,4 +1,4 @@
-"""Clouds of other proportions: a chair that is wider or taller is a chair still, and stands as it stood."""
+"""Stretching: a chair that is wider or taller is still a chair, in the same pose."""
 
 from __future__ import annotations
 
@@ -9,26 +9,31 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from qecnet.algebra import from_matrix, to_matrix
-from qecnet.geometry import Prepared
-from qecnet.geometry.frames import Method
+from qecnet.geometry import Method, OrientedPoints
 
 
-def stretched(prepared: Prepared, factors: Tensor, method: Method) -> Prepared:
-    """A batch of prepared clouds (B), each stretched along its own axes by (B, 3) factors, then at radius 1 again.
+def stretch(points: OrientedPoints, factors: Tensor, method: Method) -> OrientedPoints:
+    """Stretch each cloud of a batch along its own axes, and scale it to radius 1 again.
 
     Frames become those of the stretched surface: normals as normals do, and x follows the surface; centred frames look
-    to the centre anew.
+    to the centre again.
+
+    Args:
+        points: (B, N).
+        factors: (B, 3), above 0.
+        method: of the frames.
     """
-    matrices = to_matrix(prepared.poses)
+    matrices = to_matrix(points.frames)
     factors = factors[:, None]
-    points = prepared.points * factors
+    positions = points.positions * factors
     z = normalize(matrices[..., 2] / factors, dim=-1)
-    x = -points if method == "centred" else matrices[..., 0] * factors
+    x = -positions if method == "centred" else matrices[..., 0] * factors
     x = x - (x * z).sum(-1, keepdim=True) * z
     length = x.norm(dim=-1, keepdim=True)
     x = x / length.clamp_min(torch.finfo(x.dtype).tiny)
-    poses = from_matrix(torch.stack((x, torch.linalg.cross(z, x), z), -1))
-    clear = prepared.valid & (length[..., 0] > 1e-3)  # a shorter way to the centre has no direction to rely on
-    identity = torch.eye(4, dtype=poses.dtype)[0]
-    radius = points.norm(dim=-1).amax(-1)[:, None, None].clamp_min(torch.finfo(x.dtype).tiny)
-    return replace(prepared, points=points / radius, poses=torch.where(clear[..., None], poses, identity), valid=clear)
+    frames = from_matrix(torch.stack((x, torch.linalg.cross(z, x), z), -1))
+    clear = points.valid & (length[..., 0] > 1e-3)  # a shorter way to the centre has no direction to rely on
+    identity = torch.eye(4, dtype=frames.dtype)[0]
+    radius = positions.norm(dim=-1).amax(-1)[:, None, None].clamp_min(torch.finfo(x.dtype).tiny)
+    frames = torch.where(clear[..., None], frames, identity)
+    return replace(points, positions=positions / radius, frames=frames, valid=clear)

@@ -1,4 +1,4 @@
-"""How good a network is on shapes that it was not trained on, as they stand (NR) and turned (AR)."""
+"""How good a network is on shapes that it was not trained on, as they are (NR) and rotated (AR)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from qecnet.algebra import conjugate, multiply
 from qecnet.datasets import FrameCache, stratified_split
-from qecnet.nn import Baseline, Network, fit_temperature, upright_distance
+from qecnet.nn import Network, fit_temperature, upright_distance
 from qecnet.training.batches import prefetched, validation_batches
 from qecnet.training.distributed import Processes
 
@@ -38,19 +38,19 @@ def validate(
     mine = shapes[processes.piece(len(shapes))]
     network.eval()
     sums: list[float] = []
-    for turned in (False, True):
+    for rotated in (False, True):
         correct, pose = 0, 0.0
         with torch.inference_mode():
-            for batch, turn in prefetched(validation_batches(cache, mine, _BATCH, turned=turned)):
+            for batch, turn in prefetched(validation_batches(cache, mine, _BATCH, rotated=rotated)):
                 on_device = batch.to(processes.device)
-                said, labels = network(*on_device.inputs()), on_device.labels
+                said, labels = network(on_device.points), on_device.labels
                 correct += int((said.label == labels).sum())
                 error = multiply(conjugate(turn.to(processes.device)), said.pose_of(labels))
                 pose += float(upright_distance(error, turns[labels]).sum()) / math.pi
         sums += processes.total(correct, pose)
     network.train()
     found = [total / len(shapes) for total in sums]
-    return dict(zip(names, (found[0], found[2], None if isinstance(network, Baseline) else found[3]), strict=True))
+    return dict(zip(names, (found[0], found[2], found[3] if network.has_poses else None), strict=True))
 
 
 def held_out_temperature(network: Network, cache: FrameCache, shapes: Tensor, device: torch.device) -> float:
@@ -59,7 +59,7 @@ def held_out_temperature(network: Network, cache: FrameCache, shapes: Tensor, de
         return 1.0
     network.eval()
     with torch.inference_mode():
-        batches = prefetched(validation_batches(cache, shapes, _BATCH, turned=True))
-        said = [network(*batch.to(device).inputs()).activations.cpu() for batch, _ in batches]
+        batches = prefetched(validation_batches(cache, shapes, _BATCH, rotated=True))
+        said = [network(batch.to(device).points).activations.cpu() for batch, _ in batches]
     network.train()
     return fit_temperature(torch.cat(said), cache.labels[shapes])

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from qecnet.geometry import PointCloud
+from qecnet.geometry import OrientedPoints, PointCloud
 from qecnet.models import Alignment, Answer, Model
-from qecnet.nn import Capsules, Pooling, Prediction
+from qecnet.nn import Prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,21 +18,18 @@ class Observation:
     """What a model says of a cloud, and why.
 
     Attributes:
-        capsules, poolings: what the network was given, of this cloud alone, and prediction: what it gave.
-        scale: one unit of the capsules' positions in the cloud's own units; their origin is at `answer.centre`.
+        points: what the network was given, a batch of this cloud alone, and prediction: what it gave.
         alignment: to another cloud, if that was asked for.
     """
 
     answer: Answer
-    capsules: Capsules
-    poolings: list[Pooling]
+    points: OrientedPoints
     prediction: Prediction
-    scale: float
     alignment: Alignment | None = None
 
     def restore(self, positions: Tensor) -> Tensor:
-        """Positions of capsules in the cloud's own coordinates."""
-        return positions.double() * self.scale + self.answer.centre
+        """Positions that the network was given, in the cloud's own coordinates."""
+        return self.points.select(0).restore(positions)
 
 
 class Observer:
@@ -40,7 +37,7 @@ class Observer:
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self._seen: tuple[Capsules, list[Pooling], Prediction] | None = None
+        self._seen: tuple[OrientedPoints, Prediction] | None = None
         model.network.register_forward_hook(self._keep)
 
     def observe(self, cloud: PointCloud, target: PointCloud | None = None) -> Observation:
@@ -52,31 +49,16 @@ class Observer:
             alignment = self.model.align(cloud, target)
             answer = alignment.source
         assert self._seen is not None
-        capsules, poolings, prediction = self._seen
-        self._seen = None
-        scale = float((cloud.points.double() - answer.centre).norm(dim=-1).amax())
-        return Observation(answer, capsules, poolings, prediction, scale, alignment)
+        (points, prediction), self._seen = self._seen, None
+        return Observation(answer, points, prediction, alignment)
 
     def _keep(self, _: nn.Module, given: tuple[Any, ...], prediction: Prediction) -> None:
         """Of what the network sees, the first cloud: where there are two, that is the source."""
-        capsules, poolings = given
-        self._seen = (
-            Capsules(capsules.positions[:1], capsules.poses[:1], capsules.activations[:1]),
-            [Pooling(p.centres[:1], p.neighbours[:1], p.present[:1]) for p in poolings],
-            _first(prediction),
-        )
-
-
-def _first(prediction: Prediction) -> Prediction:
-    ballots = tuple(
-        type(ballot)(*(getattr(ballot, name)[:1] for name in ("summary", "scores", "votes", "trust", "poses")))
-        for ballot in prediction.ballots
-    )
-    return Prediction(prediction.activations[:1], prediction.poses[:1], ballots)
+        self._seen = given[0].select(slice(0, 1)), prediction.select(slice(0, 1))
 
 
 def compare(network: nn.Module, observation: Observation) -> Prediction:
     """What another network says of the very same points."""
     with torch.inference_mode():
-        prediction: Prediction = network(observation.capsules, observation.poolings)
+        prediction: Prediction = network(observation.points)
     return prediction

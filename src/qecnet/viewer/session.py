@@ -140,8 +140,8 @@ def _answer(answer: Answer) -> dict[str, Any]:
 
 
 def _counts(observation: Observation, cloud: PointCloud) -> dict[str, int]:
-    valid = int((observation.capsules.activations > 0).sum())
-    return {"points": len(cloud), "frames": observation.capsules.positions.shape[1], "valid": valid}
+    valid = int(observation.points.valid.sum())
+    return {"points": len(cloud), "frames": observation.points.positions.shape[1], "valid": valid}
 
 
 def _alignment(found: Alignment, source: PointCloud, target: PointCloud, second: RotatedShape) -> dict[str, Any]:

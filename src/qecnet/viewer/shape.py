@@ -10,7 +10,7 @@ from torch import Tensor
 from qecnet.algebra import rotate
 from qecnet.evaluation import Corruption, CorruptionKind
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
-from qecnet.models.inputs import as_cloud
+from qecnet.models.inputs import sample_shape
 from qecnet.viewer.request import CorruptionLevels
 
 _MAX_DRAWN = 200_000
@@ -41,7 +41,7 @@ class ViewedShape:
 
 def view_shape(shape: Mesh | PointCloud, corruption: CorruptionLevels, config: PrepareConfig) -> ViewedShape:
     """Samples points as a model does and corrupts them, each kind of corruption with a generator of its own."""
-    whole = as_cloud(shape, config, corruption.seed).normalized(torch.float64)
+    whole = sample_shape(shape, config, corruption.seed).normalized(torch.float64)
     cloud = replace(whole, centre=torch.zeros(3, dtype=torch.float64), scale=1.0)
     kinds: tuple[CorruptionKind, ...] = ("occlusion", "points", "noise", "outliers")
     for number, kind in enumerate(kinds):

@@ -1,10 +1,11 @@
 """DGCNN (Wang et al. 2019) in compact form: three edge convolutions, each on the graph of nearest features."""
 
 import torch
+from benchmarks.baselines.base import Baseline
+from benchmarks.baselines.layers import head, largest, mean, nearest, padded, perceptron, pick
 from torch import Tensor, nn
 
-from .base import Baseline, BaselineConfig
-from .layers import head, largest, mean, nearest, padded, perceptron, pick
+from qecnet.nn import NetworkConfig
 
 
 class EdgeConv(nn.Module):
@@ -33,7 +34,7 @@ class DGCNN(Baseline):
     The first convolution sees absolute coordinates, so a rotation changes what it sees.
     """
 
-    def __init__(self, config: BaselineConfig) -> None:
+    def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)
         self.edges = nn.ModuleList(EdgeConv(before, after, 12) for before, after in ((3, 64), (64, 64), (64, 64)))
         self.points = perceptron(3 * 64, 256)

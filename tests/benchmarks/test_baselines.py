@@ -4,13 +4,13 @@ import copy
 
 import pytest
 import torch
-from tests.nn.clouds import random_cloud
+from benchmarks.baselines import BASELINES
+from tests.nn.clouds import random_points
 
-from qecnet.algebra import multiply, random_quaternion, rotate
+from qecnet.algebra import multiply, random_quaternion
 from qecnet.datasets import make_shape
-from qecnet.geometry import PrepareConfig, prepare
-from qecnet.nn import BaselineConfig, Capsules, cross_entropy, load_network, make_network, save_network
-from qecnet.nn.baselines import BASELINES
+from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
+from qecnet.nn import create_network, cross_entropy, load_network, save_network
 from qecnet.testing import assert_invariant, equivariance_error
 
 KINDS = ("points", "poses", "scalars")
@@ -24,7 +24,7 @@ def kind(request):
 def trained(kind, dtype=torch.float32, classes=4):
     """A network in evaluation mode whose normalisation has seen something."""
     torch.manual_seed(0)
-    network = make_network(BaselineConfig(kind, classes)).to(dtype)
+    network = create_network(kind, classes).to(dtype)
     settle(network, cloud(dtype, seed=9))
     return network.eval()
 
@@ -35,25 +35,25 @@ def settle(network, capsules):
         if isinstance(module, torch.nn.BatchNorm1d):
             module.momentum = 1.0
     with torch.no_grad():
-        network(capsules, [])
+        network(capsules)
 
 
 def cloud(dtype=torch.float32, clouds=3, points=150, seed=0, missing=0.1):
-    return random_cloud(clouds, points, 1, 1, dtype, seed, missing)[0]
+    return random_points(clouds, points, dtype, seed, missing)
 
 
 def inputs_of(capsules):
-    return capsules.positions, capsules.poses[..., 0, :], capsules.activations[..., 0]
+    return capsules.positions, capsules.frames, capsules.valid.to(capsules.positions)
 
 
 def as_function(network):
     """Activations from positions, frames and validity."""
-    return lambda points, frames, valid: network(Capsules.primary(points, frames, valid > 0), []).activations
+    return lambda points, frames, valid: network(OrientedPoints.from_frames(points, frames, valid > 0)).activations
 
 
 @pytest.mark.parametrize("classes", [1, 2, 10, 40])
 def test_shapes(kind, classes, dtype):
-    prediction = trained(kind, dtype, classes)(cloud(dtype, clouds=5), [])
+    prediction = trained(kind, dtype, classes)(cloud(dtype, clouds=5))
     assert prediction.activations.shape == (5, classes)
     assert prediction.activations.dtype == prediction.poses.dtype == dtype
     assert torch.equal(prediction.poses, torch.tensor([1, 0, 0, 0], dtype=dtype).expand(5, classes, 4))
@@ -62,24 +62,24 @@ def test_shapes(kind, classes, dtype):
 @pytest.mark.parametrize("classes", [0, 2.5])
 def test_a_number_of_classes_that_is_none_is_named(classes):
     with pytest.raises(ValueError, match=f"classes is {classes}; a network needs a whole number"):
-        BaselineConfig("pointnet", classes)
+        create_network("pointnet", classes)
 
 
 def test_a_single_cloud_is_no_batch_to_train_on(kind):
     network, one = trained(kind), cloud(clouds=1)
-    network(one, [])
+    network(one)
     with pytest.raises(ValueError, match=r"there is 1 cloud; .* trains on at least 2"):
-        network.train()(one, [])
+        network.train()(one)
 
 
 @pytest.mark.parametrize("value", [torch.nan, 1e30, 0.0])
 def test_what_is_masked_changes_nothing(kind, dtype, value):
     network, capsules = trained(kind, dtype), cloud(dtype, missing=0.5)
-    masked = capsules.activations[..., 0] == 0
-    other = Capsules(capsules.positions.clone(), capsules.poses.clone(), capsules.activations)
+    masked = ~capsules.valid
+    other = OrientedPoints.from_frames(capsules.positions.clone(), capsules.frames.clone(), capsules.valid)
     other.positions[masked] = value
-    other.poses[masked] = value
-    assert torch.equal(network(capsules, []).activations, network(other, []).activations)
+    other.frames[masked] = value
+    assert torch.equal(network(capsules).activations, network(other).activations)
 
 
 def test_masked_points_are_as_good_as_none_in_training_too(kind):
@@ -88,10 +88,10 @@ def test_masked_points_are_as_good_as_none_in_training_too(kind):
     valid = torch.arange(90).expand(3, 90) < 60
     filled = [torch.cat((x, torch.ones_like(x[:, :30])), 1) for x in inputs_of(capsules)[:2]]
     found = []
-    for given in (capsules, Capsules.primary(*filled, valid)):
+    for given in (capsules, OrientedPoints.from_frames(*filled, valid)):
         twin = copy.deepcopy(network)
         torch.manual_seed(0)
-        twin(given, []).activations[:, 0].sum().backward()
+        twin(given).activations[:, 0].sum().backward()
         found.append([p.grad for p in twin.parameters()] + list(twin.buffers()))
     torch.testing.assert_close(*found, rtol=1e-9, atol=1e-9)
 
@@ -100,13 +100,13 @@ def test_masked_points_are_as_good_as_none_in_training_too(kind):
 def test_a_cloud_of_hardly_any_points(kind, there):
     """It has scores, also in training, and does not disturb the others of its batch."""
     network, capsules = trained(kind), cloud()
-    alone = network(capsules, []).activations
-    capsules.activations[0] = 0
-    capsules.activations[0, 5 : 5 + there] = 1
-    found = network(capsules, []).activations
+    alone = network(capsules).activations
+    capsules.valid[0] = False
+    capsules.valid[0, 5 : 5 + there] = True
+    found = network(capsules).activations
     assert found.isfinite().all()
     torch.testing.assert_close(found[1:], alone[1:])
-    activations = network.train()(capsules, []).activations
+    activations = network.train()(capsules).activations
     activations[:, 0].sum().backward()
     assert activations.isfinite().all()
     assert all(p.grad.isfinite().all() for p in network.parameters())
@@ -114,8 +114,8 @@ def test_a_cloud_of_hardly_any_points(kind, there):
 
 def test_a_batch_of_nothing_but_masked_points(kind):
     capsules = cloud(missing=2)
-    assert not capsules.activations.any()
-    assert trained(kind)(capsules, []).activations.isfinite().all()
+    assert not capsules.valid.any()
+    assert trained(kind)(capsules).activations.isfinite().all()
 
 
 def test_the_order_of_points_is_not_seen_where_all_are_centres(kind, dtype):
@@ -137,8 +137,8 @@ def test_the_order_of_points_is_not_seen_after_the_centres(kind, centres, dtype)
 
 def test_clouds_do_not_see_each_other(kind, dtype):
     network, capsules = trained(kind, dtype), cloud(dtype)
-    turned = Capsules.primary(*(x.flip(0) for x in inputs_of(capsules)[:2]), inputs_of(capsules)[2].flip(0) > 0)
-    torch.testing.assert_close(network(turned, []).activations.flip(0), network(capsules, []).activations)
+    turned = capsules.select(torch.tensor([2, 1, 0]))
+    torch.testing.assert_close(network(turned).activations.flip(0), network(capsules).activations)
 
 
 def test_rotations_are_not_seen_by_pair_features_alone(kind, dtype):
@@ -162,7 +162,7 @@ def test_pair_features_need_no_more_than_normals(dtype):
 
 def test_the_gradient_reaches_every_parameter(kind):
     network = trained(kind).train()
-    cross_entropy(network(cloud(), []).activations, torch.arange(3)).backward()
+    cross_entropy(network(cloud()).activations, torch.arange(3)).backward()
     assert all((p.grad != 0).any() for p in network.parameters())
 
 
@@ -171,7 +171,7 @@ def test_cross_entropy_is_that_of_the_scores(kind, dtype, monkeypatch):
     scores = torch.tensor([[30.0, 31, 25, 29], [-3, 0, 0.5, -10]], dtype=dtype, requires_grad=True)
     network, labels = trained(kind, dtype), torch.tensor([0, 2])
     monkeypatch.setattr(network, "scores", lambda *_: scores)
-    prediction = network(cloud(dtype), [])
+    prediction = network(cloud(dtype))
     assert prediction.label.tolist() == [1, 2]
     found, expected = cross_entropy(prediction.activations, labels), torch.nn.functional.cross_entropy(scores, labels)
     torch.testing.assert_close(found, expected)
@@ -183,34 +183,31 @@ def test_weights_come_back(kind, tmp_path):
     save_network(tmp_path / "w", network, names, {})
     again, classes, _ = load_network(tmp_path / "w")
     assert (again.config, classes) == (network.config, names)
-    assert torch.equal(again(cloud(), []).activations, network(cloud(), []).activations)
+    assert torch.equal(again(cloud()).activations, network(cloud()).activations)
 
 
 @pytest.fixture(scope="module")
 def shapes():
-    """Five shapes each of four kinds of furniture. → points, frames, valid, labels"""
-    config, prepared = PrepareConfig(points=1000, frames=40, patches=8, method="centred"), []
+    """Five shapes each of four kinds of furniture, and their labels."""
+    config, prepared = PrepareConfig(points=1000, frames=40, method="centred"), []
     for furniture in ("bed", "chair", "monitor", "toilet"):
         for number in range(5):
             generator = torch.Generator().manual_seed(number)
             prepared.append(prepare(make_shape(furniture, number).sample(1000, generator), config, generator))
-    points, frames, valid = (torch.stack([getattr(p, name) for p in prepared]) for name in ("points", "poses", "valid"))
-    return points, frames, valid, torch.arange(4).repeat_interleave(5)
+    return OrientedPoints.stack(prepared), torch.arange(4).repeat_interleave(5)
 
 
-def test_it_learns_twenty_shapes_and_ppf_knows_them_turned(kind, shapes):
-    points, frames, valid, labels = shapes
+def test_it_learns_twenty_shapes_and_ppf_knows_them_rotated(kind, shapes):
+    upright, labels = shapes
     torch.manual_seed(0)
-    network = make_network(BaselineConfig(kind, 4))
+    network = create_network(kind, 4)
     optimizer = torch.optim.Adam(network.parameters(), 3e-3)
-    upright = Capsules.primary(points, frames, valid)
     for _ in range(12):
         optimizer.zero_grad()
-        cross_entropy(network(upright, []).activations, labels).backward()
+        cross_entropy(network(upright).activations, labels).backward()
         optimizer.step()
     settle(network, upright)
     network.eval()
-    assert (network(upright, []).label == labels).all()
-    turn = random_quaternion((20, 1), torch.Generator().manual_seed(0))
-    turned = Capsules.primary(rotate(turn, points), multiply(turn.expand_as(frames), frames), valid)
-    assert (network(turned, []).label == labels).all() == (kind == "ppf")
+    assert (network(upright).label == labels).all()
+    rotated = upright.rotated(random_quaternion((20,), torch.Generator().manual_seed(0)))
+    assert (network(rotated).label == labels).all() == (kind == "ppf")

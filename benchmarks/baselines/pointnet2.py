@@ -4,10 +4,11 @@ Neighbours are the nearest points, however far, instead of those within a radius
 """
 
 import torch
+from benchmarks.baselines.base import Baseline
+from benchmarks.baselines.layers import Abstraction, head, largest, perceptron
 from torch import Tensor
 
-from .base import Baseline, BaselineConfig
-from .layers import Abstraction, head, largest, perceptron
+from qecnet.nn import NetworkConfig
 
 
 def offset(point: Tensor, normal: Tensor, other: Tensor, other_normal: Tensor) -> Tensor:
@@ -18,7 +19,7 @@ def offset(point: Tensor, normal: Tensor, other: Tensor, other_normal: Tensor) -
 class PointNet2(Baseline):
     """Sees coordinates relative to each centre, along the world's axes: a rotation changes what it sees."""
 
-    def __init__(self, config: BaselineConfig) -> None:
+    def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)
         self.first = Abstraction(offset, 128, 16, 3, 64, 64, 64)
         self.second = Abstraction(offset, 32, 16, 3 + 64, 128, 128, 256)

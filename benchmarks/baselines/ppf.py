@@ -5,11 +5,12 @@ normals, but no frames.
 """
 
 import torch
+from benchmarks.baselines.base import Baseline
+from benchmarks.baselines.layers import Abstraction, head, largest, mean, perceptron
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from .base import Baseline, BaselineConfig
-from .layers import Abstraction, head, largest, mean, perceptron
+from qecnet.nn import NetworkConfig
 
 PAIR = 8
 """How many features a pair has."""
@@ -34,7 +35,7 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 class PPFNet(Baseline):
     """Invariant up to rounding, which may exchange neighbours that are equally far."""
 
-    def __init__(self, config: BaselineConfig) -> None:
+    def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)
         self.first = Abstraction(pair_features, 128, 20, PAIR, 64, 64, 64)
         self.second = Abstraction(pair_features, 32, 16, PAIR + 64, 128, 128, 256)

@@ -3,12 +3,11 @@
 import numpy as np
 import pytest
 import torch
+from benchmarks.baselines.dgcnn import EdgeConv
+from benchmarks.baselines.layers import Abstraction, largest, mean, nearest, padded, pick
+from benchmarks.baselines.pointnet2 import offset
+from benchmarks.baselines.ppf import pair_features
 from scipy.spatial import cKDTree
-
-from qecnet.nn.baselines.dgcnn import EdgeConv
-from qecnet.nn.baselines.layers import Abstraction, largest, mean, nearest, padded, pick
-from qecnet.nn.baselines.pointnet2 import offset
-from qecnet.nn.baselines.ppf import pair_features
 
 CLOUDS, POINTS = 3, 40
 

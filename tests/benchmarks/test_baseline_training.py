@@ -5,11 +5,11 @@ import signal
 
 import pytest
 import torch
+from benchmarks.baselines import BASELINES, PointNet
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.nn import Capsules, load_network
-from qecnet.nn.baselines import BASELINES, PointNet
+from qecnet.nn import load_network
 from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
 from qecnet.training.loop import StoppedError, Watcher, train
@@ -27,8 +27,7 @@ def test_a_run_writes_weights_that_are_read_again(options, cache, tmp_path):
     assert (len(classes), network.config.classes) == (10, 10)
     assert about["settings"]["loss"] == "cross_entropy"
     assert json.loads((tmp_path / "run" / "result.json").read_text())["config"] == "pointnet"
-    some = cache.prepared(torch.arange(3))
-    assert network(Capsules.primary(some.points, some.poses, some.valid), []).activations.isfinite().all()
+    assert network(cache.points(torch.arange(3))).activations.isfinite().all()
 
 
 def watcher(*epoch):
@@ -59,5 +58,5 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(kind, cache, tiny, tmp_path)
 
 
 def test_siamese_training_is_refused(tiny):
-    with pytest.raises(ValueError, match="the baseline dgcnn has no poses to compare"):
+    with pytest.raises(ValueError, match="the network dgcnn has no poses to compare"):
         tiny(config="dgcnn", siamese=0.1)

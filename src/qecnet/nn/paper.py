@@ -1,0 +1,103 @@
+"""The paper's network (Sec. 5.2): two QEC modules, from frames to patches and from patches to classes."""
+
+from dataclasses import dataclass
+
+import torch
+
+from ..geometry import OrientedPoints
+from .capsules import Capsules, Pooling
+from .kernel import Nonlinearity
+from .module import QECModule
+from .patches import choose_patches
+from .prediction import PatchCapsules, Prediction, VotingRound
+from .registry import Network, register_network
+from .voting import RoutingConfig
+
+
+@dataclass(frozen=True)
+class QECConfig(RoutingConfig):
+    """What a `QECNet` is; the defaults are the paper's.
+
+    Attributes:
+        patches, neighbours, capsules: number of patches, of frames that each reads, and of capsules at each.
+        nonlinearity: between the two layers of the transform kernels.
+        canonicalize: whether patches are read in their own frames; without, it is the paper's "Var.", which is not
+            equivariant.
+    """
+
+    patches: int = 64
+    neighbours: int = 9
+    capsules: int = 64
+    nonlinearity: Nonlinearity = "none"
+    canonicalize: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("patches", "neighbours", "capsules"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        for name in ("patches", "neighbours"):
+            if getattr(self, name) > self.frames:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at most the {self.frames} frames")
+
+    def describe(self) -> str:
+        sizes = f"{self.frames} frames, {self.patches} patches of {self.neighbours}, {self.capsules} capsules"
+        return f"QECNet, {sizes}" + ("" if self.canonicalize else ", without canonicalisation")
+
+
+class QECNet(Network):
+    """Local reference frames in, one capsule for each class out."""
+
+    title = "the paper's network"
+    class_bias = "classes.kernel.first.bias"
+    config: QECConfig
+
+    def __init__(self, config: QECConfig) -> None:
+        super().__init__(config)
+        shared = config.routing() | {"nonlinearity": config.nonlinearity, "canonicalize": config.canonicalize}
+        self.patches = QECModule(1, config.capsules, config.neighbours, **shared)
+        self.classes = QECModule(config.capsules, config.classes, **shared)
+
+    @property
+    def descriptor_size(self) -> int:
+        return self.config.classes
+
+    def predict(self, points: OrientedPoints) -> Prediction:
+        capsules = self.patches(*self._pool(points))
+        found = self.classes(capsules, Pooling.whole(capsules))
+        activations, poses = found.activations[..., 0, :], found.poses[..., 0, :, :]
+        return Prediction(activations, poses, descriptor=activations)
+
+    def _pool(self, points: OrientedPoints) -> tuple[Capsules, Pooling]:
+        """Primary capsules and their patches; the paper draws other patches in each epoch of training."""
+        # One number for the whole batch, so that processes that share one choose as one process would.
+        start = torch.rand((), device=points.valid.device) if self.training else None
+        pooling = choose_patches(points.positions, points.valid, self.config.patches, self.config.neighbours, start)
+        return Capsules.primary(points.positions, points.frames, points.valid), pooling
+
+    def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules:
+        primary, pooling = self._pool(points)
+        capsules = self.patches(primary, pooling)
+        best = capsules.activations[0].argmax(-1)
+        return PatchCapsules(
+            pooling.centres[0],
+            points.positions[0][pooling.neighbours[0]],
+            pooling.present[0],
+            capsules.poses[0, torch.arange(len(best)), best],
+            capsules.activations[0].mean(-1),
+        )
+
+    def trace_votes(self, points: OrientedPoints, prediction: Prediction) -> list[VotingRound]:
+        capsules = self.patches(*self._pool(points))
+        votes, activations = self.classes.votes(capsules, Pooling.whole(capsules))
+        places = capsules.positions[0].repeat(capsules.poses.shape[-2], 1)
+        return [self.config.trace_round(places, votes[0, 0, int(prediction.label[0])], activations[0, 0])]
+
+
+register_network("paper", QECNet, QECConfig(classes=40), {"batch_size": 8})
+register_network(
+    "release",
+    QECNet,
+    QECConfig(classes=40, frames=2048, patches=256, capsules=128, weighting="linear"),
+    {"batch_size": 16},
+)

@@ -1,0 +1,106 @@
+"""What networks give: a `Prediction` for each cloud, and on request how it came about."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Ballot:
+    """The votes of L voters for each of M classes' poses, and what routing made of them.
+
+    Attributes:
+        scores: (clouds, M), real; their softmax is the activations.
+        votes: (clouds, M, L, 4), WXYZ.
+        trust: (clouds, M, L), how much each vote counts; adds up to 1 over the voters.
+        poses: (clouds, M, 4), WXYZ, what routing made of the votes.
+    """
+
+    scores: Tensor
+    votes: Tensor
+    trust: Tensor
+    poses: Tensor
+
+    def best_pose(self) -> Tensor:
+        """The pose of the class with the highest score. (clouds, 4), WXYZ"""
+        return self.poses[torch.arange(self.scores.shape[0], device=self.scores.device), self.scores.argmax(-1)]
+
+    def select(self, index: slice | Tensor) -> "Ballot":
+        """Take some of the clouds."""
+        return Ballot(*(getattr(self, field.name)[index] for field in fields(Ballot)))
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """What a network says of each cloud.
+
+    Attributes:
+        activations: (clouds, classes), which no rotation changes.
+        poses: (clouds, classes, 4), WXYZ, which rotate with the cloud.
+        descriptor: (clouds, D), which no rotation changes; similar shapes have similar ones.
+        ballots: the votes that training looks at, of each look of a network with features.
+    """
+
+    activations: Tensor
+    poses: Tensor
+    descriptor: Tensor
+    ballots: Sequence[Ballot] = ()
+
+    @property
+    def label(self) -> Tensor:
+        """The class of the most activated capsule. (clouds)"""
+        return self.activations.argmax(-1)
+
+    @property
+    def confidence(self) -> Tensor:
+        """The activation of that capsule. (clouds)"""
+        return self.activations.amax(-1)
+
+    @property
+    def pose(self) -> Tensor:
+        """The pose of that capsule: from the class's canonical orientation to the cloud's. (clouds, 4), WXYZ"""
+        return self.pose_of(self.label)
+
+    def pose_of(self, label: Tensor) -> Tensor:
+        """The pose of the capsule of a given class for each cloud. (clouds) → (clouds, 4), WXYZ"""
+        return self.poses.gather(-2, label[..., None, None].expand(*label.shape, 1, 4))[..., 0, :]
+
+    def select(self, index: slice | Tensor) -> "Prediction":
+        """Take some of the clouds."""
+        ballots = tuple(ballot.select(index) for ballot in self.ballots)
+        return Prediction(self.activations[index], self.poses[index], self.descriptor[index], ballots)
+
+
+@dataclass(frozen=True, eq=False)
+class PatchCapsules:
+    """The patches of one cloud, in its own coordinates, and the capsules that stand there.
+
+    Attributes:
+        centres: (P, 3).
+        reads: (P, K, 3), positions of the points that each patch reads, and present: (P, K), which of them there are.
+        poses: (P, 4), WXYZ, of each patch's most active capsule.
+        activations: (P,), how active a patch's capsules are, or how much their votes count.
+    """
+
+    centres: Tensor
+    reads: Tensor
+    present: Tensor
+    poses: Tensor
+    activations: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class VotingRound:
+    """Votes for the pose of one cloud's predicted class, through the iterations of routing.
+
+    Attributes:
+        positions: (L, 3), where the voters are, and votes: (L, 4), WXYZ.
+        poses: (S, 4), after each of S steps, the first before any, and weights: (S, L), which add up to 1.
+    """
+
+    positions: Tensor
+    votes: Tensor
+    poses: Tensor
+    weights: Tensor

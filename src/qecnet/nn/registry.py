@@ -1,0 +1,176 @@
+"""Networks by name: what a network is to the rest of the package, and how one is made."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+
+from torch import Tensor, nn
+
+from ..algebra.modes import full_precision
+from ..geometry import OrientedPoints
+from .prediction import PatchCapsules, Prediction, VotingRound
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """What all networks' configurations have: the number of classes, and of frames that are read of a cloud."""
+
+    classes: int
+    frames: int = 512
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.classes, int) or self.classes < 1:
+            raise ValueError(f"classes is {self.classes}; a network needs a whole number, at least 1")
+
+    def describe(self) -> str:
+        """The network in a few words, for model cards."""
+        return f"{self.frames} frames"
+
+
+class Network(nn.Module, ABC):
+    """`OrientedPoints` in, a `Prediction` out. A subclass says how, in `predict`.
+
+    Attributes:
+        config: what it was made from.
+        title: what people call it.
+        has_poses: whether its poses say anything; otherwise they are the identity.
+        normalises_batch: whether it trains on at least two clouds at a time.
+        trusts_patches: whether what tells patches apart in `explain_patches` is how much their votes count.
+        class_bias: the name of a parameter that has one value for each class.
+    """
+
+    has_poses: ClassVar[bool] = True
+    normalises_batch: ClassVar[bool] = False
+    trusts_patches: ClassVar[bool] = False
+    class_bias: ClassVar[str]
+    title: ClassVar[str]
+
+    def __init__(self, config: NetworkConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.register_load_state_dict_pre_hook(self._check_classes)  # type: ignore[no-untyped-call]
+
+    @abstractmethod
+    def predict(self, points: OrientedPoints) -> Prediction:
+        """(clouds, N) → one prediction for each cloud."""
+
+    @property
+    @abstractmethod
+    def descriptor_size(self) -> int:
+        """D, the number of values in a descriptor."""
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations of routing."""
+        return getattr(self.config, "iterations", 0)
+
+    def forward(self, points: OrientedPoints) -> Prediction:
+        """Predict class and pose of each cloud.
+
+        Args:
+            points: (clouds, N), see `OrientedPoints.stack`.
+        """
+        if points.positions.dim() != 3:
+            raise ValueError(f"positions has shape {tuple(points.positions.shape)}; it must be (clouds, points, 3)")
+        if self.training and self.normalises_batch and len(points.positions) < 2:
+            raise ValueError("there is 1 cloud; this network normalises over its batch and trains on at least 2")
+        with full_precision(points.positions.device):
+            return self.predict(points)
+
+    def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules | None:
+        """The patches and capsules of the one cloud that was predicted; None for a network without patches."""
+        return None
+
+    def trace_votes(self, points: OrientedPoints, prediction: Prediction) -> list[VotingRound]:
+        """The votes for the predicted class's pose of the one cloud that was predicted, as routing went."""
+        return []
+
+    def _check_classes(self, _: nn.Module, state_dict: Mapping[str, Any], prefix: str, *__: Any) -> None:
+        """One sentence for weights of another number of classes, before PyTorch lists every shape that differs."""
+        bias = state_dict.get(prefix + self.class_bias)
+        if isinstance(bias, Tensor) and len(bias) != self.config.classes:
+            raise ValueError(f"the weights are for {len(bias)} classes; this network has {self.config.classes}")
+
+
+@dataclass(frozen=True)
+class _Entry:
+    network: type[Network]
+    config: NetworkConfig
+    training: Mapping[str, Any]
+
+
+_NETWORKS: dict[str, _Entry] = {}
+
+
+def register_network(
+    name: str, network: type[Network], config: NetworkConfig, training: Mapping[str, Any] | None = None
+) -> None:
+    """Make a network known by name, to `create_network`, weight files and training.
+
+    Args:
+        name: as in `create_network(name)` and `qec train --config name`.
+        network: its class, made with the configuration as only argument.
+        config: its configuration; the number of classes is set when it is created.
+        training: settings of training that are usual for it, by name.
+    """
+    _NETWORKS[name] = _Entry(network, config, training or {})
+
+
+def list_networks() -> list[str]:
+    """The names that `create_network` knows."""
+    return list(_NETWORKS)
+
+
+def network_config(name: str, classes: int, **options: Any) -> NetworkConfig:
+    """The configuration of a registered network, with changes by field name."""
+    return replace(_entry(name).config, classes=classes, **options)
+
+
+def training_defaults(name: str) -> Mapping[str, Any]:
+    """The settings of training that are usual for a registered network."""
+    return _entry(name).training
+
+
+def has_poses(name: str) -> bool:
+    """Whether a registered network predicts poses."""
+    return _entry(name).network.has_poses
+
+
+def create_network(name: str, classes: int, **options: Any) -> Network:
+    """Create a registered network, with first weights from torch's global generator.
+
+    Args:
+        name: "paper", "release", "features", or one that `register_network` was told of.
+        classes: number of classes.
+        options: fields of its configuration that differ from the registered ones.
+    """
+    return _entry(name).network(network_config(name, classes, **options))
+
+
+def network_name(network: Network) -> str:
+    """The first name that the network's class was registered under."""
+    return next(name for name, entry in _NETWORKS.items() if entry.network is type(network))
+
+
+def build_network(name: str, options: Mapping[str, Any]) -> Network:
+    """Create a registered network from all fields of its configuration, as JSON gives them back."""
+    entry = _entry(name)
+    return entry.network(_from_json(type(entry.config), options))
+
+
+def _from_json(kind: Any, value: Any) -> Any:
+    """What `dataclasses.asdict` made JSON of, as the type that it was."""
+    if isinstance(kind, type) and is_dataclass(kind):
+        types = get_type_hints(kind)
+        return kind(**{name: _from_json(types[name], part) for name, part in value.items()})
+    if get_origin(kind) is tuple:
+        first, *others = get_args(kind)
+        return tuple(_from_json(first, part) for part in value) if others == [...] else tuple(value)
+    return value
+
+
+def _entry(name: str) -> _Entry:
+    if name not in _NETWORKS:
+        raise ValueError(f"network is {name!r}; it must be one of {', '.join(_NETWORKS)}, or be registered first")
+    return _NETWORKS[name]

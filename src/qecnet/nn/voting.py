@@ -1,0 +1,37 @@
+"""What networks that route votes share: its settings, and a record of how it went."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..algebra import Weighting
+from .prediction import VotingRound
+from .registry import NetworkConfig
+from .routing import Gradients, check_routing, trace
+
+
+@dataclass(frozen=True)
+class RoutingConfig(NetworkConfig):
+    """Settings of routing, see `route`."""
+
+    iterations: int = 3
+    weighting: Weighting = "sigmoid"
+    exponent: float = 1.0
+    gradients: Gradients = "last"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_routing(self.iterations, self.weighting, self.exponent, self.gradients)
+
+    def routing(self) -> dict[str, Any]:
+        """These settings by name."""
+        return {name: getattr(self, name) for name in RoutingConfig.__annotations__}
+
+    def trace_round(self, positions: Tensor, votes: Tensor, trust: Tensor) -> VotingRound:
+        """Route votes (L, 4), WXYZ, that count (L,) and come from (L, 3), and keep what each iteration gave."""
+        steps = trace(votes[None], trust, self.iterations, self.weighting, exponent=self.exponent)
+        weights = torch.stack([step.weights[0] for step in steps])
+        shares = weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
+        return VotingRound(positions, votes, torch.stack([step.poses[0] for step in steps]), shares)
