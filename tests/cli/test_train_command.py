@@ -115,17 +115,17 @@ def test_a_damaged_run_is_refused(run, trained, name):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--dataset", "modelnet10"], "modelnet10 is read from files; say where they are with --data"),
+        (["--dataset", "modelnet10"], "modelnet10 is read from files; give their folder or zip with --data"),
         (["--dataset", "modelnet10", "--data", "{}/absent"], "absent: there is no such folder or zip"),
         (["--dataset", "modelnet10", "--data", "{}/empty"], "empty: is an empty folder"),
-        (["--dataset", "modelnet10", "--data", "{}/half.zip"], "half.zip: is not a whole zip"),
-        (["--dataset", "modelnet10", "--data", "{}/other"], "other: is not modelnet10: it has the classes cat, dog"),
-        (["--dataset", "shapes", "--data", "{}/empty"], "empty: shapes are made, not read"),
-        (["--config", "ours"], "config is 'ours'; it must be one of paper, release"),
+        (["--dataset", "modelnet10", "--data", "{}/half.zip"], "half.zip: is not a complete zip file"),
+        (["--dataset", "modelnet10", "--data", "{}/other"], "other: is not modelnet10, which has no class cat, dog"),
+        (["--dataset", "shapes", "--data", "{}/empty"], "empty: shapes are generated, not read"),
+        (["--config", "ours"], "config is 'ours'; it must be one of features, paper, release"),
         (["--set", "epochs=few"], "epochs is 'few'; it must be a whole number"),
         (["--set", "speed=1"], "speed is no setting"),
         (["--settings", "{}/absent.toml"], "absent.toml: cannot be opened"),
-        (["--dataset", "shapes", "--set", "per_class=1"], "count_per_class is 1"),
+        (["--dataset", "shapes", "--set", "per_class=1"], "per_class is 1; a train and a test split need at least 2"),
     ],
 )
 def test_bad_input_is_one_sentence_and_nothing_is_made(run, tmp_path, arguments, sentence):
