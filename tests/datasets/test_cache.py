@@ -261,7 +261,7 @@ def test_a_folder_that_cannot_be_is_one_sentence(tmp_path):
 def test_a_shape_that_cannot_be_used_is_named(tmp_path):
     (tmp_path / "data" / "mug" / "train").mkdir(parents=True)
     write(tmp_path / "data" / "mug" / "train" / "small.npy", PointCloud(torch.rand(3, 3)))
-    with pytest.raises(ValueError, match=r"small\.npy: cloud has 3 distinct points"):
+    with pytest.raises(ValueError, match=r"small\.npy: has 3 distinct points"):
         frame_cache(
             open_dataset("mugs", tmp_path / "data"), "train", tmp_path / "cache", SMALL, workers=1, progress=False
         )
@@ -277,7 +277,7 @@ def test_subsamplings_of_a_cloud_differ_and_have_the_share_that_is_kept(tmp_path
         cache = frame_cache(every, "train", tmp_path, config, subsamplings=2, keep=keep, workers=1, progress=False)
         both = cache.points(0, 0), cache.points(0, 1)
         # Of 200 places for frames, those beyond the cloud's own points are left at the origin.
-        assert [int((p.points != 0).any(-1).sum()) for p in both] == [left, left]
+        assert [int((p.positions != 0).any(-1).sum()) for p in both] == [left, left]
         assert same(*both) == (keep == 1)
 
 

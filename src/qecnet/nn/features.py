@@ -77,11 +77,6 @@ class FeatureConfig(RoutingConfig):
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
 
-    def describe(self) -> str:
-        sizes = ", ".join(f"{size.patches} × {size.neighbours}" for size in self.neighbourhoods)
-        looks = f"{self.looks} look{'s'[: self.looks > 1]}"
-        return f"QECNet with features, {self.frames} frames, readings of {sizes}, {looks}"
-
 
 class Voters(nn.Module):
     """How capsules vote, and how much each counts, from their own features and the summary of the cloud."""

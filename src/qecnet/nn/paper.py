@@ -40,10 +40,6 @@ class QECConfig(RoutingConfig):
             if getattr(self, name) > self.frames:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at most the {self.frames} frames")
 
-    def describe(self) -> str:
-        sizes = f"{self.frames} frames, {self.patches} patches of {self.neighbours}, {self.capsules} capsules"
-        return f"QECNet, {sizes}" + ("" if self.canonicalize else ", without canonicalisation")
-
 
 class QECNet(Network):
     """Local reference frames in, one capsule for each class out."""

@@ -23,10 +23,6 @@ class NetworkConfig:
         if not isinstance(self.classes, int) or self.classes < 1:
             raise ValueError(f"classes is {self.classes}; a network needs a whole number, at least 1")
 
-    def describe(self) -> str:
-        """The network in a few words, for model cards."""
-        return f"{self.frames} frames"
-
 
 class Network(nn.Module, ABC):
     """`OrientedPoints` in, a `Prediction` out. A subclass says how, in `predict`.
