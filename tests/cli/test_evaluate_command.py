@@ -71,7 +71,7 @@ def test_bad_input_is_one_sentence(run, tmp_path):
     empty.mkdir()
     for arguments, words in (
         (("classification", empty), "holds no weights"),
-        (("classification", tmp_path / "absent"), "holds no weights"),
+        (("classification", tmp_path / "absent"), "there is no such folder"),
         (("rotation", run, "--data", empty), "shapes are generated, not read"),
         (("rotation", run, "--dataset", "modelnet10"), "give their folder or zip with --data"),
         (("rotation", run, "--dataset", "modelnet10", "--data", tmp_path / "absent"), "absent"),

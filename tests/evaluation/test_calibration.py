@@ -8,8 +8,9 @@ from qecnet.datasets import make_furniture
 from qecnet.evaluation import Measurement, write_temperature
 from qecnet.evaluation.calibration import _held_out
 from qecnet.evaluation.metrics import score_calibration
-from qecnet.evaluation.predict import Model
 from qecnet.files import read_tensors
+from qecnet.geometry import PrepareConfig
+from qecnet.models import Model
 from qecnet.nn import QECConfig, QECNet, save_network
 from qecnet.training.validate import held_out
 
@@ -34,10 +35,10 @@ def test_certainty_has_a_bin_and_a_finite_likelihood():
 
 def test_what_training_held_out_is_found_again(tmp_path):
     dataset = make_furniture(10)
-    model = Model(tmp_path, QECNet(QECConfig(10)), dataset.classes, {"validation": 0.2})
+    model = Model("m", QECNet(QECConfig(10)), dataset.classes, PrepareConfig(), settings={"validation": 0.2})
     labels = torch.tensor([item.label for item in dataset.items("train")])
     assert _held_out(Measurement(model, dataset, tmp_path)) == held_out(labels, 0.2)[1].tolist()
-    model = Model(tmp_path, QECNet(QECConfig(10)), dataset.classes, {"validation": 0.0})
+    model = Model("m", QECNet(QECConfig(10)), dataset.classes, PrepareConfig(), settings={"validation": 0.0})
     with pytest.raises(ValueError, match="without a held-out part"):
         _held_out(Measurement(model, dataset, tmp_path))
 

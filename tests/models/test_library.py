@@ -11,7 +11,7 @@ from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate
 from qecnet.datasets import make_shape
 from qecnet.formats import write
 from qecnet.models import Answer, library
-from qecnet.models.library import Library, empty_library, extend, key_of, read_library, stamps_of
+from qecnet.models.library import Library, empty_library, extend, hash_model, read_library, stamps_of
 
 TURN = random_quaternion((), generator=3, dtype=torch.float64)
 
@@ -108,13 +108,13 @@ def test_an_empty_library_finds_nothing(model, folder):
 
 def test_other_weights_have_another_key(model):
     other = qecnet.load("modelnet10-paper")
-    assert key_of(other) == key_of(model)
+    assert hash_model(other) == hash_model(model)
     with torch.no_grad():
         next(other.network.parameters()).add_(1e-3)
-    assert key_of(other) != key_of(model)
+    assert hash_model(other) != hash_model(model)
     other = qecnet.load("modelnet10-paper")
     other.config = replace(other.config, points=500)
-    assert key_of(other) != key_of(model)
+    assert hash_model(other) != hash_model(model)
 
 
 def test_many_are_searched_as_numpy_would():

@@ -28,8 +28,8 @@ from qecnet.evaluation import (
     write_result,
     write_temperature,
 )
-from qecnet.evaluation.predict import Model
 from qecnet.files import alone_in
+from qecnet.models import load, weights_file
 
 app = typer.Typer(help="Measure a trained model.", no_args_is_help=True, rich_markup_mode=None)
 
@@ -58,8 +58,10 @@ def _common(
     ] = None,
 ) -> Measurement:
     """Build a measurement from the options that every command has."""
-    model = Model.load(run)
-    found = open_dataset(dataset or model.settings["dataset"], data, per_class=model.settings["per_class"])
+    if not run.is_dir():
+        raise ValueError(f"{run}: there is no such folder; give the folder of a run of qec train")
+    model = load(run, poses=False)
+    found = open_dataset(dataset or model.setting("dataset"), data, per_class=model.setting("per_class"))
     for note in found.notes:
         typer.echo(f"note: {note}", err=True)
     folder = run / "evaluation"
@@ -136,7 +138,7 @@ def calibration(
     weights.safetensors.
     """
     found = measure_calibration(replace(measurement, protocol=protocol), rotations)
-    write_temperature(measurement.model.path, found.temperature)
+    write_temperature(weights_file(measurement.model.name), found.temperature)
     print_summary(write_result(measurement.folder, found))
 
 

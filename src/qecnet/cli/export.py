@@ -10,7 +10,7 @@ import typer
 from qecnet.cli._options import DEFAULT_MODEL, ModelName
 from qecnet.cli._output import check_writable, one_sentence
 from qecnet.files import replace_when_done
-from qecnet.models import load
+from qecnet.models import export_onnx, load
 
 
 def export(
@@ -30,8 +30,6 @@ def export(
     """
     with one_sentence():
         check_writable(out, force, (".onnx",))
-        from qecnet.models.export import export_onnx
-
         with replace_when_done(out) as aside:
             difference = export_onnx(load(model), aside)
         typer.echo(f"{out}: written; under onnxruntime it differs from PyTorch by {difference:.1e} at most")

@@ -14,8 +14,7 @@ from qecnet.cli._options import DEFAULT_MODEL, INDEX, IndexPath, ModelName, Work
 from qecnet.cli._output import one_sentence, printable
 
 if TYPE_CHECKING:
-    from qecnet.models import Model
-    from qecnet.models.library import Library
+    from qecnet.models import Library, Model
 
 
 def index(
@@ -39,8 +38,7 @@ def index(
             raise ValueError(f"{folder}: is not a folder; give the folder of a library")
         with quiet_interrupts():
             from qecnet.files import alone_in
-            from qecnet.models import Failure, load
-            from qecnet.models.library import extend, stamps_of
+            from qecnet.models import Failure, extend, load, stamps_of
         path, loaded = index_path or folder / INDEX, load(model)
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
@@ -67,7 +65,7 @@ def index(
 
 def _read_index(path: Path, model: Model, force: bool) -> Library:
     """The index as it is, or an empty one."""
-    from qecnet.models.library import empty_library, read_library
+    from qecnet.models import empty_library, read_library
 
     empty = empty_library(model)
     if force or not path.exists():

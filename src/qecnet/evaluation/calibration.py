@@ -61,7 +61,7 @@ def _held_out(measurement: Measurement) -> list[int]:
     share = measurement.model.settings.get("validation", 0)
     if not share:
         raise ValueError(
-            f"{measurement.model.path}: was trained without a held-out part (validation is 0), so no temperature can "
+            f"{measurement.model.name}: was trained without a held-out part (validation is 0), so no temperature can "
             "be fitted; train it with --set validation=0.1"
         )
     return stratified_split([item.label for item in measurement.dataset.items("train")], share, seed=0)[1]

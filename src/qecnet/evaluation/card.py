@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from qecnet.evaluation.predict import Model
 from qecnet.evaluation.results import PROTOCOLS, CalibrationResult, ClassificationResult, RotationResult
 from qecnet.evaluation.run import EvaluatedRun, RunSettings
 from qecnet.evaluation.summary import SummaryTable, format_percent, summarize
+from qecnet.models import load
 from qecnet.nn import count_parameters
 
 _DATA = {
@@ -27,7 +27,7 @@ def write_card(folder: Path) -> str:
     Raises:
         ValueError: if the folder holds no weights or a file in it is damaged.
     """
-    model = Model.load(folder)
+    model = load(folder, poses=False)
     run = EvaluatedRun(folder)
     settings = run.settings
     lines = [

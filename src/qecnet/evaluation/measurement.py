@@ -11,10 +11,10 @@ import numpy as np
 
 from qecnet.datasets import Dataset
 from qecnet.evaluation.corruption import Corruption
-from qecnet.evaluation.predict import Model, Predictions, predict
+from qecnet.evaluation.predict import Predictions, predict
 from qecnet.evaluation.results import MeasuredModel, ProtocolName
 from qecnet.evaluation.views import TestView, ViewSampler
-from qecnet.models.inputs import prepare_config
+from qecnet.models import Model
 from qecnet.nn import count_parameters
 
 _OF_MODEL = ("dataset", "config", "method", "seed", "epochs", "siamese")
@@ -62,9 +62,8 @@ class Measurement:
             corruption: what is done to each view.
             train_shapes: numbers of training shapes to use in place of the test shapes.
         """
-        settings = self.model.settings
-        protocol = protocol or self.protocol
-        sampler = ViewSampler(protocol, prepare_config(settings), settings["keep"], self.seed, corruption)
+        protocol, keep = protocol or self.protocol, self.model.setting("keep")
+        sampler = ViewSampler(protocol, self.model.config, keep, self.seed, corruption)
         split, shapes = ("test", self.shapes) if train_shapes is None else ("train", train_shapes)
         into = self.folder / f"{name}.npz"
         options: dict[str, Any] = {"shapes": shapes, "workers": self.workers, "progress": self.progress}

@@ -29,7 +29,8 @@ from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.files import write_whole
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import OrientedPoints
-from qecnet.nn import Network, load_network
+from qecnet.models import Model, hash_model
+from qecnet.nn import Network
 from qecnet.workers import in_order
 
 
@@ -77,39 +78,6 @@ class Predictions:
         return Predictions(**rows, classes=self.classes)
 
 
-_SETTINGS = ("dataset", "per_class", "points", "keep", "frames", "method")
-"""What has to be known of a training to show the network shapes as it knows them."""
-
-
-@dataclass(frozen=True)
-class Model:
-    """A trained network, as its file has it, with what it was trained on."""
-
-    path: Path
-    network: Network
-    classes: tuple[str, ...]
-    settings: dict[str, Any]
-
-    @staticmethod
-    def load(path: Path) -> Model:
-        """From a weights file, or from the folder of a run."""
-        file = path / "weights.safetensors" if path.is_dir() else path
-        if not file.exists():
-            raise ValueError(f"{path}: holds no weights (weights.safetensors); train there first with qec train")
-        network, classes, about = load_network(file)
-        settings = dict(about.get("settings", {}))
-        if missing := [name for name in _SETTINGS if name not in settings]:
-            raise ValueError(
-                f"{file}: does not say how its network was trained ({missing[0]}); give weights that qec train wrote"
-            )
-        return Model(file, network, tuple(classes), settings)
-
-    @property
-    def has_poses(self) -> bool:
-        """Whether it says which way shapes are turned; baselines only name them."""
-        return self.network.has_poses
-
-
 @dataclass(frozen=True)
 class _Job:
     """What is done with each shape."""
@@ -148,7 +116,7 @@ def predict(
     """
     classes = tuple(name for name in dataset.classes if name in model.classes)
     if not classes:
-        raise ValueError(f"{dataset.name}: shares no class with the weights {model.path} ({model.classes[0]}, …)")
+        raise ValueError(f"{dataset.name}: shares no class with the weights {model.name} ({model.classes[0]}, …)")
     place = {dataset.classes.index(name): label for label, name in enumerate(classes)}
     items = dataset.items(split)
     numbers = [n for n in (range(len(items)) if shapes is None else shapes) if items[n].label in place]
@@ -221,7 +189,7 @@ def _row_type(classes: int) -> np.dtype[np.void]:
 def _key(model: Model, dataset: Dataset, split: str, job: _Job, numbers: Sequence[int], classes: Sequence[str]) -> str:
     """Hash everything that changes a figure."""
     about = {
-        "weights": _weights_hash(model),
+        "weights": hash_model(model),
         "dataset": dataset.fingerprint(split),
         "sampler": asdict(job.sampler),
         "views": [asdict(view) for view in job.views],
@@ -235,14 +203,6 @@ def _key(model: Model, dataset: Dataset, split: str, job: _Job, numbers: Sequenc
         ],
     }
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-
-
-def _weights_hash(model: Model) -> str:
-    """Hash the network; what else its file holds, such as a temperature, changes no activation."""
-    found = hashlib.sha256(repr(model.network.config).encode())
-    for name, tensor in sorted(model.network.state_dict().items()):
-        found.update(name.encode() + tensor.numpy().tobytes())
-    return found.hexdigest()
 
 
 def _read_finished(path: Path, key: str) -> Predictions | None:

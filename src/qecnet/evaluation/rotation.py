@@ -40,7 +40,7 @@ def measure_rotation(measurement: Measurement, rotations: int = 5, resamplings: 
         ValueError: if the network predicts no pose.
     """
     if not measurement.model.has_poses:
-        raise ValueError(f"{measurement.model.path}: its network predicts no pose; measure its classification instead")
+        raise ValueError(f"{measurement.model.name}: its network predicts no pose; measure its classification instead")
     reference = canonical_poses(measurement)
     views = _list_views(measurement.protocol, rotations, resamplings)
     found = measurement.predict(f"rotation-{measurement.protocol}", views)

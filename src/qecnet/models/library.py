@@ -109,11 +109,11 @@ def empty_library(model: Model) -> Library:
     """A library without files."""
     stamps = torch.zeros(0, 2, dtype=torch.int64)
     descriptors, poses = torch.zeros(0, model.width), torch.zeros(0, 4)
-    return Library(model.name, key_of(model), model.classes, (), stamps, descriptors, stamps[:, 0], poses)
+    return Library(model.name, hash_model(model), model.classes, (), stamps, descriptors, stamps[:, 0], poses)
 
 
-def key_of(model: Model) -> str:
-    """A hash of everything but the file that a descriptor depends on: weights, classes and settings."""
+def hash_model(model: Model) -> str:
+    """Hash what predictions depend on besides the shape: weights, classes and how shapes are prepared."""
     about = hashlib.sha256(repr((model.classes, model.config, model.network.config)).encode())
     for name, tensor in sorted(model.network.state_dict().items()):
         about.update(name.encode() + tensor.cpu().numpy().tobytes())

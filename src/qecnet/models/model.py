@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from time import perf_counter
-from typing import TypeVar, overload
+from typing import Any, TypeVar, overload
 
 import torch
 from torch import Tensor
@@ -30,17 +30,24 @@ class Model:
     """A network that has learned `classes`, the frames that it reads, and the temperature that calibrates it.
 
     The same seed gives the same answer; it draws the points of meshes, and of clouds that have more than
-    `config.points`.
+    `config.points`. `settings` are those of its training, as far as its weights file has them.
     """
 
     def __init__(
-        self, name: str, network: Network, classes: tuple[str, ...], config: PrepareConfig, temperature: float = 1.0
+        self,
+        name: str,
+        network: Network,
+        classes: tuple[str, ...],
+        config: PrepareConfig,
+        temperature: float = 1.0,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.name = name
         self.network = network.eval()
         self.classes = classes
         self.config = config
         self.temperature = temperature
+        self.settings = settings or {}
 
     def __repr__(self) -> str:
         return f"Model({self.name}: {len(self.classes)} classes)"
@@ -107,6 +114,24 @@ class Model:
         """
         answers = self.predict([*shapes], seed=seed)
         return torch.stack([answer.descriptor for answer in answers])
+
+    @property
+    def has_poses(self) -> bool:
+        """Whether its network predicts poses; some baselines only classify."""
+        return self.network.has_poses
+
+    def setting(self, name: str) -> Any:
+        """Get a setting of its training.
+
+        Raises:
+            ValueError: if its weights file does not have it.
+        """
+        try:
+            return self.settings[name]
+        except KeyError:
+            raise ValueError(
+                f"{self.name}: does not say how its network was trained ({name}); give weights that qec train wrote"
+            ) from None
 
     @property
     def width(self) -> int:

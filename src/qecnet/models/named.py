@@ -20,11 +20,20 @@ def list_models() -> list[str]:
     return sorted(path.stem for path in _WEIGHTS.glob("*.safetensors"))
 
 
-def load(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> Model:
-    """A trained model: by the name of weights that ship, or the path of a weights file or of a run of `qec train`."""
+def load(name: str | os.PathLike[str], device: torch.device | str = "cpu", *, poses: bool = True) -> Model:
+    """Load a trained model.
+
+    Args:
+        name: of weights that ship, or the path of a weights file or of the folder of a run of `qec train`.
+        device: where the network runs.
+        poses: whether the network must predict poses; evaluation also measures baselines that only classify.
+
+    Raises:
+        ValueError: if there are no such weights, or they are damaged or of a network without poses.
+    """
     file = weights_file(name)
     network, classes, about = load_network(file)
-    if not network.has_poses:
+    if poses and not network.has_poses:
         raise ValueError(f"{name}: its network has no poses to give; give weights of one that has")
     try:
         config = prepare_config(about["settings"])
@@ -35,7 +44,7 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu") -> Mo
     temperature = about.get("temperature", 1.0)
     if isinstance(temperature, bool) or not isinstance(temperature, int | float) or not 0 < temperature < math.inf:
         raise ValueError(f"{name}: its temperature is {temperature!r}; it must be a number above 0")
-    return Model(os.fspath(name), network.to(device), tuple(classes), config, temperature)
+    return Model(os.fspath(name), network.to(device), tuple(classes), config, temperature, about["settings"])
 
 
 def weights_file(name: str | os.PathLike[str]) -> Path:
@@ -44,6 +53,8 @@ def weights_file(name: str | os.PathLike[str]) -> Path:
         return _WEIGHTS / f"{name}.safetensors"
     path = Path(name)
     file = path / "weights.safetensors" if path.is_dir() else path
+    if path.is_dir() and not file.exists():
+        raise ValueError(f"{name}: holds no weights (weights.safetensors); train there first with qec train")
     if not file.is_file():
         raise ValueError(
             f"{name}: is neither a model that ships ({', '.join(list_models())}) nor a file of weights; name one"

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from qecnet.datasets import FrameCache, frame_cache, open_dataset
-from qecnet.models.named import weights_file
+from qecnet.models import weights_file
 from qecnet.nn import count_parameters, load_network
 from qecnet.training.checkpoint import State
 from qecnet.training.display import display, draw_curves

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from qecnet.datasets import derive_seed
-from qecnet.models.named import weights_file
+from qecnet.models import weights_file
 from qecnet.nn import start_from, use_fused_routing
 from qecnet.training.batches import Batch
 from qecnet.training.checkpoint import State

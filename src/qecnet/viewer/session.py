@@ -11,8 +11,7 @@ from torch import Tensor
 
 from qecnet.datasets import make_shape
 from qecnet.geometry import Mesh, PointCloud
-from qecnet.models import Alignment, Answer, Model, load
-from qecnet.models.refine import residual
+from qecnet.models import Alignment, Answer, Model, load, residual
 from qecnet.nn import calibrated
 from qecnet.viewer.layers import layer_arrays
 from qecnet.viewer.observation import Observation, Observer, compare

@@ -10,7 +10,7 @@ from torch import Tensor
 from qecnet.algebra import rotate
 from qecnet.evaluation import Corruption, CorruptionKind
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
-from qecnet.models.inputs import sample_shape
+from qecnet.models import sample_shape
 from qecnet.viewer.request import CorruptionLevels
 
 _MAX_DRAWN = 200_000
