@@ -81,18 +81,18 @@ format: $(READY)
 
 # Half an hour or so on an idle machine; each prints its table and writes it to results/.
 benchmark: $(READY)
-	$(BIN)/python benchmarks/bench_algebra.py
-	$(BIN)/python benchmarks/bench_read.py
-	$(BIN)/python benchmarks/bench_frames.py
-	$(BIN)/python benchmarks/bench_candidates.py
-	$(BIN)/python benchmarks/bench_network.py
-	$(BIN)/python benchmarks/bench_network.py --parts
-	$(BIN)/python benchmarks/bench_network.py --sweep
-	$(BIN)/python benchmarks/bench_features.py
-	$(BIN)/python benchmarks/bench_cache.py
-	$(BIN)/python benchmarks/bench_training.py
-	$(BIN)/python benchmarks/bench_product.py
-	$(BIN)/python benchmarks/hundred_poses.py
+	$(BIN)/python -m benchmarks.bench_algebra
+	$(BIN)/python -m benchmarks.bench_read
+	$(BIN)/python -m benchmarks.bench_frames
+	$(BIN)/python -m benchmarks.bench_candidates
+	$(BIN)/python -m benchmarks.bench_network
+	$(BIN)/python -m benchmarks.bench_network --parts
+	$(BIN)/python -m benchmarks.bench_network --sweep
+	$(BIN)/python -m benchmarks.bench_features
+	$(BIN)/python -m benchmarks.bench_cache
+	$(BIN)/python -m benchmarks.bench_training
+	$(BIN)/python -m benchmarks.bench_product
+	$(BIN)/python -m benchmarks.hundred_poses
 
 # Made anew only when what is installed has changed; a set-up that was cut short leaves no .ready behind.
 $(READY): $(DEMO_READY)

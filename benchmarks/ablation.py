@@ -1,6 +1,6 @@
 """What each idea of the network with features brings: short runs on ModelNet10, judged on a tenth of its train split.
 
-python benchmarks/ablation.py ModelNet10.zip [--only NAME ...] [--cache FOLDER]
+python -m benchmarks.ablation ModelNet10.zip [--only NAME ...] [--cache FOLDER]
 
 Each run goes to runs/ablation/NAME, and goes on where it was stopped; those that are done are not made again. The table
 is results/ablation.csv: of the runs that are done, the last epoch's figures under the protocol "paper", one seed.
@@ -13,7 +13,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from measure import RESULTS
+from benchmarks.measure import RESULTS
+
 from qecnet.training.settings import make_settings
 
 COMMON = {
@@ -24,7 +25,7 @@ COMMON = {
     "epochs": 6,
     "validate_every": 6,
 }
-VARIANTS = {
+VARIANTS: dict[str, dict[str, object]] = {
     "whole": {},
     "no upside-down frames": {"upside_down": False},
     "one look": {"looks": 1},

@@ -1,24 +1,26 @@
 """The algebra against the plain formula with `torch.linalg.eigh`, in one run. `make benchmark`, or
 
-python benchmarks/bench_algebra.py
+python -m benchmarks.bench_algebra
 """
 
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
+from benchmarks.measure import milliseconds, report
 from torch import Tensor
 
-from measure import milliseconds, report
 from qecnet.algebra import angular_distance, dominant_eigenvector, random_quaternion, weighted_mean
 
 SEED = 0
 
 
 def eigh(matrix: Tensor) -> Tensor:
-    return torch.linalg.eigh(matrix)[1][..., -1]
+    vectors: Tensor = torch.linalg.eigh(matrix)[1]
+    return vectors[..., -1]
 
 
 def plain_mean(q: Tensor, w: Tensor) -> Tensor:
@@ -75,8 +77,8 @@ def mean_rows(generator: torch.Generator) -> list[dict[str, Any]]:
                 row(
                     f"weighted_mean, {what}, {mode}",
                     "formula + eigh",
-                    lambda q=q, w=w: plain_mean(q, w),
-                    lambda q=q, w=w, mean=mean: mean(q, w),
+                    partial(plain_mean, q, w),
+                    partial(mean, q, w),
                 )
             )
     return rows

@@ -1,6 +1,6 @@
 """The frame cache: building it, against preparing shapes one by one; opening it, and reading batches from it.
 
-    python benchmarks/bench_cache.py [--data PATH] [--shapes 60] [--subsamplings 4] [--workers 2]
+    python -m benchmarks.bench_cache [--data PATH] [--shapes 60] [--subsamplings 4] [--workers 2]
 
 Without a path the shapes are procedural, so that anyone can repeat it. `minutes for ModelNet10` is what its 4,899
 shapes would take at this rate, without the workers' start. CPU time is what the work takes of a core that nobody
@@ -16,8 +16,8 @@ import time
 from dataclasses import replace
 
 import torch
+from benchmarks.measure import milliseconds, report
 
-from measure import milliseconds, report
 from qecnet.datasets import Dataset, frame_cache, make_furniture, open_dataset
 from qecnet.geometry import prepare
 

@@ -1,24 +1,24 @@
 """Snapping and candidate poses of 1,024 points with normals: processor time of one thread, against plain versions.
 
-python benchmarks/bench_candidates.py
+python -m benchmarks.bench_candidates
 
 The shapes are procedural, so that anyone can repeat it. Times are the fastest of a second; the plain versions are those
 of the tests.
 """
 
-import sys
 import time
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
+from benchmarks.bench_frames import furniture
+from benchmarks.measure import milliseconds, report, row
+from tests.geometry.plain_candidates import resting_plain, snap_plain
+from torch import Tensor
 
-from bench_frames import furniture
-from measure import RESULTS, milliseconds, report, row
 from qecnet.algebra import random_quaternion
 from qecnet.geometry import farthest_points, find_axis_ups, find_resting_ups, fit_normals, propose_poses, snap_pose
-
-sys.path.insert(0, str(RESULTS.parent))
-from tests.geometry.plain_candidates import resting_plain, snap_plain
 
 
 def main() -> None:
@@ -29,8 +29,8 @@ def main() -> None:
         at = farthest_points(cloud, 1024)
         shapes.append((cloud[at], fit_normals(cloud, at, radius=0.1)[0]))
 
-    def median(function) -> float:
-        return float(np.median([milliseconds(lambda s=s: function(*s), clock=time.thread_time) for s in shapes]))
+    def median(function: Callable[[Tensor, Tensor], object]) -> float:
+        return float(np.median([milliseconds(partial(function, *s), clock=time.thread_time) for s in shapes]))
 
     pose, poses = random_quaternion((), 0), random_quaternion(24, 0)
     plain_hull = median(lambda positions, _: resting_plain(positions.double().numpy()))

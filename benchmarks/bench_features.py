@@ -1,14 +1,13 @@
 """The network with features against the paper's, in one run: a shape after its frames, alone and in a batch of 8.
 
-python benchmarks/bench_features.py
+python -m benchmarks.bench_features
 """
 
 from typing import Any
 
 import torch
-
-from bench_network import inference, make_batch, make_network, training
-from measure import milliseconds, report
+from benchmarks.bench_network import inference, make_batch, make_network, training
+from benchmarks.measure import milliseconds, report
 
 CLASSES = 40
 

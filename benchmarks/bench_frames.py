@@ -1,7 +1,7 @@
 """10,000 points in memory to 512 FLARE frames: time, against a plain per-point loop, and memory;
 the same for a scan of two million points.
 
-    python benchmarks/bench_frames.py [--many 300]
+    python -m benchmarks.bench_frames [--many 300]
 
 The shape is procedural, so that anyone can repeat it. Times are the fastest of a second.
 """
@@ -11,11 +11,12 @@ from __future__ import annotations
 import argparse
 import time
 from collections import deque
+from functools import partial
 
 import numpy as np
 import torch
+from benchmarks.measure import megabytes, milliseconds, report, row
 
-from measure import megabytes, milliseconds, report, row
 from qecnet.geometry import (
     PointCloud,
     Radii,
@@ -46,10 +47,12 @@ def frames_plain(points: np.ndarray, at: np.ndarray, radii: Radii) -> np.ndarray
     centre, normals = points.mean(0), {}
 
     def plane(near: np.ndarray) -> np.ndarray:
-        return np.linalg.eigh(np.cov(points[near].T))[1][:, 0]
+        normal: np.ndarray = np.linalg.eigh(np.cov(points[near].T))[1][:, 0]
+        return normal
 
-    def distances_from(i: int) -> np.ndarray:
-        return np.linalg.norm(points - points[i], axis=1)
+    def distances_from(i: np.intp) -> np.ndarray:
+        distances: np.ndarray = np.linalg.norm(points - points[i], axis=1)
+        return distances
 
     frames = np.zeros((len(at), 2, 3))
     for place, i in enumerate(at):
@@ -86,7 +89,7 @@ def main() -> None:
     before = megabytes("VmHWM")
     to_frames(points)
     memory = megabytes("VmHWM") - before
-    whole = float(np.median([milliseconds(lambda p=p: to_frames(p)) for p in clouds]))
+    whole = float(np.median([milliseconds(partial(to_frames, p)) for p in clouds]))
     frames = milliseconds(lambda: local_frames(points, at))
     start = time.perf_counter()
     frames_plain(points.double().numpy(), at.numpy(), default_radii(points))

@@ -1,25 +1,25 @@
 """The network, eager and fused, against its plain form (whole-tensor formulas, eigh), in one run.
 
-python benchmarks/bench_network.py            # time and memory, batch of 8, 10 and 40 classes
-python benchmarks/bench_network.py --parts    # which operations a training step with fused routing spends its time on
-python benchmarks/bench_network.py --sweep    # how the time grows with patches, neighbours and capsules, with a plot
+python -m benchmarks.bench_network            # time and memory, batch of 8, 10 and 40 classes
+python -m benchmarks.bench_network --parts    # which operations a training step with fused routing spends its time on
+python -m benchmarks.bench_network --sweep    # how the time grows with patches, neighbours and capsules, with a plot
 """
 
 import argparse
 import multiprocessing
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.measure import RESULTS, megabytes, report, row
+from tests.nn import naive
 from torch import Tensor
 
-import measure
-import plain_network
-from measure import RESULTS, megabytes, report, row
+from benchmarks import measure, plain_network
 from qecnet.algebra import random_quaternion
 from qecnet.geometry import OrientedPoints
 from qecnet.nn import Network, QECConfig, QECNet, create_network, spread_loss, use_fused_routing
@@ -47,6 +47,12 @@ def make_network(name: str, classes: int) -> Network:
     return create_network(name, classes).eval()
 
 
+def make_paper_network(classes: int) -> QECNet:
+    network = make_network("paper", classes)
+    assert isinstance(network, QECNet)
+    return network
+
+
 def inference(forward: Callable[[], Any]) -> Callable[[], None]:
     def run() -> None:
         with torch.inference_mode():
@@ -68,7 +74,7 @@ def training(net: Network, forward: Callable[[], Tensor], labels: Tensor) -> Cal
 
 def rows(classes: int) -> list[dict[str, Any]]:
     batch, labels = make_batch(), torch.arange(BATCH) % classes
-    net, reference = make_network("paper", classes), make_network("paper", classes)
+    net, reference = make_paper_network(classes), make_paper_network(classes)
     ours = lambda: net(batch).activations  # noqa: E731
     plain = lambda: plain_network.network(reference, batch)  # noqa: E731
     torch.testing.assert_close(ours(), plain(), atol=1e-3, rtol=0)
@@ -93,10 +99,7 @@ def rows(classes: int) -> list[dict[str, Any]]:
 
 def naive_row(ours: float) -> dict[str, Any]:
     """The pseudo-code in loops, as the tests have it, on a single cloud and once: it takes most of a minute."""
-    sys.path.insert(0, str(RESULTS.parent))
-    from tests.nn import naive
-
-    network, batch = make_network("paper", 10), make_batch(clouds=1)
+    network, batch = make_paper_network(10), make_batch(clouds=1)
     start = CLOCK()
     with torch.inference_mode():
         naive.qec_net(network, *network._pool(batch))
@@ -107,7 +110,7 @@ def naive_row(ours: float) -> dict[str, Any]:
 
 def peak_memory(which: str, result: Any) -> None:
     """In a fresh process: by how much a training step of batch 8, 40 classes, raises the peak; in MB."""
-    batch, labels, net = make_batch(), torch.arange(BATCH), make_network("paper", 40)
+    batch, labels, net = make_batch(), torch.arange(BATCH), make_paper_network(40)
     if which == "fused":
         use_fused_routing()
     forward = (lambda: plain_network.network(net, batch)) if which == "plain" else (lambda: net(batch).activations)
@@ -140,13 +143,18 @@ PARTS = {
 }
 
 
+def activations(net: Network, batch: OrientedPoints) -> Tensor:
+    found: Tensor = net(batch).activations
+    return found
+
+
 def parts() -> list[dict[str, Any]]:
     """The share of each kind of operation in a training step with fused routing, as torch's profiler has it."""
     use_fused_routing()
     table = []
     for classes in (10, 40):
         net, batch, labels = make_network("paper", classes), make_batch(), torch.arange(BATCH) % classes
-        step = training(net, lambda n=net, b=batch: n(b).activations, labels)
+        step = training(net, partial(activations, net, batch), labels)
         whole = milliseconds(step, 3) / BATCH
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
             for _ in range(20):
@@ -171,9 +179,10 @@ def sweep() -> list[dict[str, Any]]:
     for what, sizes in SWEEPS.items():
         times = []
         for size in sizes:
-            net = QECNet(replace(QECConfig(classes=10, neighbours=16), **{what: size})).eval()
+            changed: dict[str, Any] = {what: size}
+            net = QECNet(replace(QECConfig(classes=10, neighbours=16), **changed)).eval()
             pooled = net._pool(make_batch())
-            times.append(milliseconds(inference(lambda n=net, p=pooled: n.patches(*p)), 2) / BATCH)
+            times.append(milliseconds(inference(partial(net.patches, *pooled)), 2) / BATCH)
         exponent = float(np.polyfit(np.log(sizes), np.log(times), 1)[0])
         table += [
             {"varied": what, "size": size, "ms a shape": ms, "fitted exponent": exponent}

@@ -1,6 +1,6 @@
 """How long a user waits: file to answer, cold start, many files, another runtime, a search, and FPFH + RANSAC.
 
-    python benchmarks/bench_product.py [--files 200] [--workers 2] [--descriptors 100000] [--seconds 3]
+    python -m benchmarks.bench_product [--files 200] [--workers 2] [--descriptors 100000] [--seconds 3]
 
 Clouds are our own shapes with 10,000 points each, as binary PLY. ONNX needs the extra qecnet[export], FPFH + RANSAC
 the extra qecnet[baselines]; where one is missing that is said, and the rest is measured.
@@ -19,15 +19,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from benchmarks.measure import milliseconds, report, row
+from benchmarks.pose_baselines import METHODS
 
 import qecnet
-from measure import milliseconds, report, row
-from pose_baselines import METHODS
 from qecnet import DEFAULT_MODEL
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import read_cloud, write
-from qecnet.models.export import OUTPUTS, ExportModule, example_inputs, export_onnx
+from qecnet.models.export import INPUTS, OUTPUTS, ExportModule, example_inputs, export_onnx
 from qecnet.models.library import Library
 
 POINTS = 10_000
@@ -82,7 +82,7 @@ def against_onnx(model: qecnet.Model, folder: Path, seconds: float) -> list[dict
     module, rows = ExportModule(model).eval(), []
     for size in (1, 16):
         given = example_inputs(model, size)
-        named = {name: tensor.numpy() for name, tensor in zip(module.inputs, given, strict=True)}
+        named = {name: tensor.numpy() for name, tensor in zip(INPUTS, given, strict=True)}
         with torch.inference_mode():
             ours = milliseconds(partial(module, *given), seconds)
         theirs = milliseconds(partial(session.run, list(OUTPUTS), named), seconds)

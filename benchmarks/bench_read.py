@@ -1,6 +1,6 @@
 """How fast and how strict files are read: ours against trimesh, meshio and pypcd4 in the same run, and large scans.
 
-    python benchmarks/bench_read.py
+    python -m benchmarks.bench_read
 
 Needs trimesh, meshio and pypcd4. The readers take turns, so that other work on the machine slows all of them. The
 median is the time that a user waits; the best leaves out garbage collection. Strictness is the number of damaged files
@@ -12,11 +12,11 @@ from __future__ import annotations
 import logging
 import multiprocessing
 import signal
-import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +25,11 @@ import numpy as np
 import pypcd4
 import torch
 import trimesh
+from benchmarks.measure import megabytes, report, row
+from tests.formats.test_bad_files import CASES
 
-from measure import megabytes, report, row
 from qecnet.formats import Motion, move_file, read, write
 from qecnet.geometry import PointCloud
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from tests.formats.test_bad_files import CASES
 
 POINTS = 2_000_000
 _PATIENCE = 2.0  # seconds
@@ -59,7 +57,7 @@ def off_against_trimesh(folder: Path) -> list[dict[str, Any]]:
         sphere = trimesh.creation.uv_sphere(radius=30.0, count=[rings, rings])
         path = folder / "sphere.off"
         path.write_text(trimesh.exchange.off.export_off(sphere, digits=digits))
-        theirs, ours = by_turns(41, lambda p=path: trimesh.load_mesh(p, process=False), lambda p=path: read(p))
+        theirs, ours = by_turns(41, partial(trimesh.load_mesh, path, process=False), partial(read, path))
         size = f"OFF of {path.stat().st_size / 1e6:.2f} MB, {len(sphere.vertices):,} vertices, {digits} digits"
         for name, place in (("median", 20), ("best", 0)):
             rows.append(row(f"{size}, {name} of 41", ours[place], "ms", "trimesh", theirs[place], "≥ 10"))
@@ -82,7 +80,7 @@ def others_by_format(folder: Path) -> list[dict[str, Any]]:
         for library, readers in READERS.items():
             if path.suffix in readers:
                 load = readers[path.suffix]
-                theirs, ours = by_turns(9, lambda p=path, f=load: f(p), lambda p=path: read(p))
+                theirs, ours = by_turns(9, partial(load, path), partial(read, path))
                 rows.append(
                     row(f"{path.suffix[1:].upper()}, {path.stem}, median of 9", ours[4], "ms", library, theirs[4])
                 )

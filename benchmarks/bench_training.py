@@ -1,6 +1,6 @@
 """Training as people run it: shapes a second with one process and with two, and the share of waiting for data.
 
-python benchmarks/bench_training.py
+python -m benchmarks.bench_training
 
 The paper's network on the procedural shapes, total batches of 8 and of 16.
 """
@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from measure import report
+from benchmarks.measure import report
 
 CORES = os.cpu_count() or 1
 

@@ -1,6 +1,6 @@
 """The page of `qec view`: responses per second while a shape is rotated, and memory over minutes of rotations.
 
-make browser, then python benchmarks/bench_viewer.py --minutes 10
+make browser, then python -m benchmarks.bench_viewer --minutes 10
 
 Chromium draws without a graphics card, on the cores that the network uses; a laptop with one is faster.
 """
@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from aiohttp import ClientSession
+from benchmarks.browser import Page, chromium, viewer
+from benchmarks.measure import report, row
 
-from browser import Page, chromium, viewer
-from measure import report, row
 from qecnet.algebra import random_quaternion
 from qecnet.viewer.wire import unpack
 
@@ -51,13 +51,13 @@ def drag(page: Page, seconds: float) -> float:
       new MutationObserver(() => window.responses++).observe(document.getElementById("state"), {childList: true})"""
     page.driver.execute_script(script)
     page.drag((40, 5), (40, 5))
-    count = page.driver.execute_script("return window.responses")
+    count = int(page.driver.execute_script("return window.responses"))
     start = time.perf_counter()
     while time.perf_counter() < start + seconds:
         page.move(25, 6)
         page.move(-25, -4)
     took = time.perf_counter() - start
-    count = page.driver.execute_script("return window.responses") - count
+    count = int(page.driver.execute_script("return window.responses")) - count
     page.drop()
     return count / took
 

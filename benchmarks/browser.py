@@ -43,7 +43,7 @@ SECONDS = 90.0
 @contextmanager
 def viewer(port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Runs `qec view`, by default on a free port. Yields its address and its process."""
-    command = [Path(sys.executable).with_name("qec"), "view", "--port", str(port), "--no-browser"]
+    command = [str(Path(sys.executable).with_name("qec")), "view", "--port", str(port), "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     try:
         assert process.stdout is not None

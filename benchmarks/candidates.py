@@ -1,6 +1,6 @@
 """How often the candidate poses of a shape contain its true up direction, without any learning.
 
-    python benchmarks/candidates.py --modelnet40 FOLDER --scanned-objects FOLDER [--shapes 300]
+    python -m benchmarks.candidates --modelnet40 FOLDER --scanned-objects FOLDER [--shapes 300]
 
 Each shape is sampled at 10,000 points, rotated at random and described by 1,024 farthest points with normals.
 ModelNet40 is its test split (meshes in the official layout). Google Scanned Objects are the names whose SHA-256 begins
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.measure import RESULTS
 from rich.progress import track
 from torch import Tensor
 
-from measure import RESULTS
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import derive_seed, open_dataset
 from qecnet.geometry import (

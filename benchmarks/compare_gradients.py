@@ -1,6 +1,6 @@
 """Which routing iterations should carry gradients? Small trainings on procedural shapes, both ways, several seeds.
 
-python benchmarks/compare_gradients.py        # writes results/gradients.csv
+python -m benchmarks.compare_gradients        # writes results/gradients.csv
 
 The test shapes are other pieces of furniture than the training ones; both are upright, frames are centred ones.
 """
@@ -11,10 +11,10 @@ import time
 from typing import Any
 
 import torch
+from benchmarks.measure import RESULTS
 from rich.progress import track
 from torch import Tensor
 
-from measure import RESULTS
 from qecnet.datasets import make_furniture
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
 from qecnet.nn import QECConfig, QECNet, spread_loss

@@ -1,6 +1,6 @@
 """Accuracy and orientation error of a network on clouds of different densities.
 
-python benchmarks/densities.py ModelNet10.zip results/modelnet10-whole results/modelnet10 --cache FOLDER
+python -m benchmarks.densities ModelNet10.zip results/modelnet10-whole results/modelnet10 --cache FOLDER
 
 Reads the held-out part of the train split at full density and thinned to a half, a quarter and an eighth; upright, with
 frames as in training (the paper's protocol). Writes one row for each run and density to results/densities.csv: the
@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.measure import RESULTS
 from rich.progress import track
 from torch import Tensor
 
-from measure import RESULTS
 from qecnet.datasets import FrameCache, Item, frame_cache, open_dataset, training_symmetry
 from qecnet.geometry import PrepareConfig, sample_points
 from qecnet.nn import load_network, upright_distance

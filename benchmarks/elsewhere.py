@@ -1,6 +1,6 @@
 """Furniture from elsewhere: how many models of Sweet Home 3D's catalogues are named right, in random poses.
 
-python benchmarks/elsewhere.py FOLDER [--poses 3], each with points of its own
+python -m benchmarks.elsewhere FOLDER [--poses 3], each with points of its own
 
 FOLDER holds catalogues (*.sh3f) as Debian's package sweethome3d-furniture has them; nothing was trained on them. A
 catalogue names each of its models, and that name's words decide which of the ten classes it should be. The rest is left
@@ -17,11 +17,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.measure import RESULTS
+
 import qecnet
-from measure import RESULTS
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import derive_seed
 from qecnet.formats import read
+from qecnet.geometry import Mesh
 
 WORDS = {
     "bathtub": r"bath|bathtub",
@@ -55,6 +57,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         for number, (name, expected, file) in enumerate(models(given.folder, Path(folder))):
             mesh = read(file)
+            assert isinstance(mesh, Mesh)
             for pose in range(given.poses):
                 turn = random_quaternion((), derive_seed(number, pose)).to(mesh.vertices)
                 answer = model.predict(replace(mesh, vertices=rotate(turn, mesh.vertices)), seed=pose)

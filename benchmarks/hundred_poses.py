@@ -1,6 +1,6 @@
 """The same file in a hundred random poses: is the answer the same, and does the pose turn with it?
 
-    python benchmarks/hundred_poses.py [--model NAME] [--shapes 3] [--poses 100] [--workers N] [--out FILE]
+    python -m benchmarks.hundred_poses [--model NAME] [--shapes 3] [--poses 100] [--workers N] [--out FILE]
 
 Shapes are our own procedural ones, written as meshes, turned and written again; each file goes the way of a user's.
 One row a class, over all of its shapes, and one over the classes without symmetry:
@@ -25,11 +25,11 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.measure import RESULTS
 from rich.console import Console
 from rich.table import Table
 
 import qecnet
-from measure import RESULTS
 from qecnet import DEFAULT_MODEL
 from qecnet.algebra import conjugate, multiply, random_quaternion, rotate
 from qecnet.datasets import FURNITURE_CLASSES, derive_seed, make_shape, symmetry_of

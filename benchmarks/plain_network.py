@@ -12,7 +12,8 @@ from qecnet.nn import Capsules, Pooling, QECModule, QECNet
 
 def mean(q: Tensor, w: Tensor) -> Tensor:
     moment = torch.einsum("...k,...ki,...kj->...ij", w, q, q)
-    return torch.linalg.eigh(moment)[1][..., -1]
+    vectors: Tensor = torch.linalg.eigh(moment)[1]
+    return vectors[..., -1]
 
 
 def distance(p: Tensor, q: Tensor) -> Tensor:

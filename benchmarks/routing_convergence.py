@@ -1,15 +1,15 @@
 """How fast routing converges: its cost after each iteration, on random votes and on votes that half agree.
 
-python benchmarks/routing_convergence.py      # writes results/routing_convergence.csv and .png
+python -m benchmarks.routing_convergence      # writes results/routing_convergence.csv and .png
 """
 
 import csv
 
 import matplotlib.pyplot as plt
 import torch
+from benchmarks.measure import RESULTS
 from torch import Tensor
 
-from measure import RESULTS
 from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion
 from qecnet.nn import route
 

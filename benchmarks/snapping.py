@@ -1,6 +1,6 @@
 """What snapping does to the poses of the shipped networks: error of the up direction before and after.
 
-    python benchmarks/snapping.py --modelnet40 FOLDER --modelnet10 modelnet10.zip [--shapes 300]
+    python -m benchmarks.snapping --modelnet40 FOLDER --modelnet10 modelnet10.zip [--shapes 300]
 
 Shapes of the test split, each rotated at random (strict protocol), 10,000 points. Normals are those of 1,024 farthest
 points. "nearest candidate" is the candidate pose whose up direction is nearest to that of the network's pose. One row
@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from benchmarks.candidates import UP, choose, degrees, describe, rotated_cloud, write
 from rich.progress import track
 
 import qecnet
-from candidates import UP, choose, degrees, describe, rotated_cloud, write
 from qecnet.algebra import rotate
 from qecnet.datasets import open_dataset
 from qecnet.geometry import PointCloud, propose_poses, snap_pose

@@ -1,6 +1,6 @@
 """Shapes of classes that a model never saw: does its confidence tell them from those that it knows?
 
-python benchmarks/unknown.py ModelNet40.zip
+python -m benchmarks.unknown ModelNet40.zip
 
 `modelnet10` is asked about the test split of ModelNet40, each shape in a random pose: the ten classes that it
 knows, and the thirty that it does not. One row a value of `--min-confidence` (results/unknown.csv): the shares of known
@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from benchmarks.measure import RESULTS
 from rich.progress import track
 
 import qecnet
-from measure import RESULTS
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import derive_seed, open_dataset
 

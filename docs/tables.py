@@ -82,7 +82,7 @@ def headline() -> str:
         return NOTHING
     of_class = sorted((share, kind) for kind, share in names.ar.per_class.items() if share is not None)
     weakest = " and ".join(f"{kind.replace('_', ' ')}s ({100 * share:.0f}%)" for share, kind in of_class[:2])
-    medians = [format_degrees(errors and errors.median) for errors in _no_sym(poses)]
+    medians = [format_degrees(errors.median if errors else None) for errors in _no_sym(poses)]
     return (
         f"On the {names.shapes} test shapes of {DATASETS[names.dataset]}, each in a random pose, the default model's "
         f"accuracy is **{format_percent(names.ar.accuracy)}** (95% interval {format_interval(names.ar.interval)}), "
@@ -97,8 +97,8 @@ def accuracy() -> str:
     for kind, name in NETWORKS.items():
         runs = [find_shipped(dataset, kind) for dataset in DATASETS]
         if any(runs):
-            found = [run and run.result(ClassificationResult) for run in runs]
-            cells = [format_percent(r and getattr(r, w).accuracy) for r in found for w in ("nr", "ar")]
+            found = [run.result(ClassificationResult) if run else None for run in runs]
+            cells = [format_percent(getattr(r, w).accuracy if r else None) for r in found for w in ("nr", "ar")]
             rows.append([name, *cells])
     published = next(row for row in published_figures().classification if row.method == "QEC")
     (ten,) = (row.accuracy for row in published_figures().robustness if (row.kind, row.level) == ("frames", 1))
@@ -120,8 +120,8 @@ def accuracy() -> str:
 def all_accuracy() -> str:
     """Every run, with protocols and intervals."""
     parts = []
-    head = ("network", "parameters", "epochs", "protocol", "rotated views", "upright (NR/NR)", "rotated (NR/AR)")
-    head += ("95% interval, rotated", "mean class accuracy, rotated")
+    measured = ("upright (NR/NR)", "rotated (NR/AR)", "95% interval, rotated", "mean class accuracy, rotated")
+    head = ("network", "parameters", "epochs", "protocol", "rotated views", *measured)
     for dataset, title in DATASETS.items():
         rows = []
         for run in list_runs(dataset):
@@ -151,9 +151,11 @@ def alignments() -> str:
         return NOTHING
     _, *ours = _no_sym(poses)
     rows = [["**qecnet**", *map(_median_mean, ours)]]
-    for method, found in baselines.same_instance.items() if baselines else ():
-        rows.append([method, _median_mean(found.no_sym), _median_mean(baselines.category_level[method].no_sym)])
-    pairs = f", the others on {baselines.pairs_per_class} pairs of each class" if baselines else ""
+    pairs = ""
+    if baselines:
+        for method, found in baselines.same_instance.items():
+            rows.append([method, _median_mean(found.no_sym), _median_mean(baselines.category_level[method].no_sym)])
+        pairs = f", the others on {baselines.pairs_per_class} pairs of each class"
     return SummaryTable("", ("", *(MODE_NAMES[mode] for mode in MODES[1:])), rows).to_markdown() + (
         f"\n\nMedian / mean orientation error on {_list(NO_SYM)} of the test split; ours on all pairs{pairs}. A random "
         "guess has a mean of 126°. The two samplings of one shape share most of their points, which favours "
@@ -288,8 +290,9 @@ def speed() -> str:
 def limits() -> str:
     """Where accuracy is lost: learning, frames, or poses that are upside down or backwards."""
     run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
-    names, poses, changes = (run.result(kind) for kind in (ClassificationResult, RotationResult, EquivarianceResult))
-    off = poses and poses.modes.canonical.all.no_sym
+    names, poses = run.result(ClassificationResult), run.result(RotationResult)
+    changes = run.result(EquivarianceResult)
+    off = poses.modes.canonical.all.no_sym if poses else None
     if names is None or changes is None or off is None or run.outcome is None:
         return NOTHING
     learned, shares = run.outcome, changes.accuracy
@@ -329,22 +332,22 @@ def aims() -> str:
     ten, forty = find_shipped("modelnet10", "features"), find_shipped("modelnet40", "features")
     rows = []
     for name, run, aim in (("ModelNet10, rotated", ten, 0.94), ("ModelNet40, rotated", forty, 0.91)):
-        found = run and run.result(ClassificationResult)
-        share = found and found.ar.accuracy
+        found = run.result(ClassificationResult) if run else None
+        share = found.ar.accuracy if found else None
         rows.append([f"{name}: accuracy", f"≥ {format_percent(aim)}", *_against(share, aim, format_percent, more=True)])
-    poses = ten and ten.result(RotationResult)
+    poses = ten.result(RotationResult) if ten else None
     for mode, classes, aim in (
         ("siamese", "no_sym", 0.05),
         ("category", "no_sym", 0.08),
         ("siamese", "all_classes", 0.08),
     ):
-        errors = poses and getattr(getattr(poses.modes, mode).all, classes)
-        mean = errors and (errors if classes == "no_sym" else errors.symmetric).mean
+        of_mode = getattr(getattr(poses.modes, mode).all, classes) if poses else None
+        mean = (of_mode if classes == "no_sym" else of_mode.symmetric).mean if of_mode else None
         told = "no-sym" if classes == "no_sym" else "all classes up to symmetry"
         cells = _against(mean, aim, format_error, more=False)
         rows.append([f"{MODE_NAMES[mode]}, {told}: mean orientation error, angle/π", f"≤ {aim:.2f}", *cells])
     for mode, errors in zip(MODES, _no_sym(poses) if poses else (), strict=False):
-        cells = _against(errors and errors.median, 5 / 180, format_degrees, more=False)
+        cells = _against(errors.median if errors else None, 5 / 180, format_degrees, more=False)
         rows.append([f"{MODE_NAMES[mode]}, no-sym: median orientation error", "< 5°", *cells])
     return _table(("strict protocol, last epoch", "target", "measured", "reached"), rows)
 
@@ -393,7 +396,9 @@ def _no_sym(poses: RotationResult) -> list[RotationErrors | None]:
 
 
 def _median_mean(errors: RotationErrors | None) -> str:
-    return f"{format_degrees(errors and errors.median)} / {format_degrees(errors and errors.mean)}"
+    if errors is None:
+        return f"{DASH} / {DASH}"
+    return f"{format_degrees(errors.median)} / {format_degrees(errors.mean)}"
 
 
 def _list(kinds: Sequence[str]) -> str:

@@ -11,8 +11,8 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import torch
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from mpl_toolkits.mplot3d import Axes3D
 from torch import Tensor
 
 from qecnet.algebra import conjugate, random_quaternion, rotate, to_matrix
@@ -63,19 +63,19 @@ def main() -> None:
     figure.savefig(given.picture, dpi=110)
 
 
-def draw_cloud(panel: Axes, points: Tensor) -> None:
+def draw_cloud(panel: Axes3D, points: Tensor) -> None:
     x, y, z = points.T.numpy()
     panel.scatter(x, y, z, s=4, c=z, cmap="Greys", vmin=-2.5, vmax=0.8, alpha=0.7, linewidths=0)
     tidy(panel)
 
 
-def draw_axes(panel: Axes, pose: Tensor, place: Tensor, length: float, width: float) -> None:
+def draw_axes(panel: Axes3D, pose: Tensor, place: Tensor, length: float, width: float) -> None:
     for axis, colour in zip(to_matrix(pose).T, AXES, strict=True):
         ends = torch.stack((place, place + length * axis)).T.numpy()
         panel.plot(*ends, color=colour, linewidth=width)
 
 
-def draw_votes(panel: Axes, ballot: Ballot, label: int, frames: Tensor) -> None:
+def draw_votes(panel: Axes3D, ballot: Ballot, label: int, frames: Tensor) -> None:
     """Draws the three axes of each vote for a class on the sphere; the size is its weight."""
     u, v = np.mgrid[0 : 2 * np.pi : 25j, 0 : np.pi : 13j]
     panel.plot_wireframe(
@@ -91,7 +91,7 @@ def draw_votes(panel: Axes, ballot: Ballot, label: int, frames: Tensor) -> None:
     tidy(panel)
 
 
-def tidy(panel: Axes) -> None:
+def tidy(panel: Axes3D) -> None:
     panel.set(xlim=(-1, 1), ylim=(-1, 1), zlim=(-1, 1))
     panel.set_box_aspect((1, 1, 1), zoom=1.35)
     panel.set_axis_off()

@@ -79,7 +79,7 @@ def _before_and_after(figure: Figure, column: int, top: float, before: Sequence[
     size = max(np.abs(places[:, :2] / (_WIDTH, _PANEL)).max() for places, _ in views)
     for row, (places, colours) in enumerate(views):
         panel = _panel(figure, _LEFT + column * _WIDTH, top + row * _PANEL, _WIDTH, _PANEL)
-        panel.scatter(*places[:, :2].T, s=3.6, marker="s", c=colours, linewidths=0)
+        panel.scatter(places[:, 0], places[:, 1], s=3.6, marker="s", c=colours, linewidths=0)
         panel.set(xlim=(-1.1 * size * _WIDTH, 1.1 * size * _WIDTH), ylim=(-1.1 * size * _PANEL, 1.1 * size * _PANEL))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from qecnet.formats import ReadError, read, read_cloud
+from qecnet.geometry import PointCloud
 
 TRIANGLE = "0 0 0\n1 0 0\n0 1 0\n"
 BILLIONS = 5_000_000_000
@@ -206,6 +207,7 @@ def test_all_points_equal_are_one_point_with_a_count(tmp_path):
     path = tmp_path / "same.xyz"
     path.write_text("0.1 0.2 0.3\n" * 50)
     cloud = read(path)
+    assert isinstance(cloud, PointCloud)
     assert (len(cloud), cloud.duplicates) == (1, 49)
 
 

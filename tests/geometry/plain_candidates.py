@@ -16,7 +16,8 @@ def resting_plain(points, most=8):
     principal = np.linalg.eigh(points.T @ points)[1]
     areas = [np.linalg.norm(np.cross(b - a, c - a)) for a, b, c in points[hull.simplices]]
     near = [[i for i, n in enumerate(normals) if n @ normal > np.cos(np.radians(4))] for normal in normals]
-    taken, found = set(), []
+    taken: set[int] = set()
+    found: list[tuple[float, np.ndarray]] = []
     for face in sorted(range(len(areas)), key=lambda i: -sum(areas[j] for j in near[i])):
         if face in taken or len(found) == 64:
             continue

@@ -76,7 +76,7 @@ def qec_module(module, positions, poses, activations, centre):
         for k in range(points):
             relative = positions[k] - centre
             canonical[k, n] = turn(inverse, relative) if module.canonicalize else relative
-    votes = [[] for _ in range(module.kernel.out_capsules)]
+    votes: list[list[torch.Tensor]] = [[] for _ in range(module.kernel.out_capsules)]
     flat = []
     for n in range(channels):
         for k in range(points):
