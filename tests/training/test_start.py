@@ -88,3 +88,18 @@ def test_a_run_starts_where_another_ended_and_goes_on_without_it(tmp_path, optio
     train("second", "--resume", epochs=1, learning_rate=1e-30)
     train("third", "--start", "nobody", code=1)
     assert not (tmp_path / "third" / "settings.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [({"method": "centred"}, "was trained on flare frames"), ({"capsules": 5}, "is another network")],
+)
+def test_unsuitable_weights_are_refused_before_frames_are_computed(tmp_path, tiny, options, changes, message):
+    _, path = written(tmp_path, tiny, PAPER, CLASSES)
+    given = options(tmp_path / "run", **changes)
+    given[given.index("--cache") + 1] = str(tmp_path / "frames")
+    result = CliRunner().invoke(app, ["train", *given, "--start", str(path)])
+    assert result.exit_code == 1
+    assert message in " ".join(result.output.split())
+    assert not (tmp_path / "frames").exists()
+    assert not (tmp_path / "run").exists()

@@ -11,8 +11,7 @@ import typer
 from rich.console import Console
 
 from qecnet.datasets import FrameCache, frame_cache, open_dataset
-from qecnet.models import weights_file
-from qecnet.nn import count_parameters, load_network
+from qecnet.nn import count_parameters
 from qecnet.training.checkpoint import State
 from qecnet.training.display import display, draw_curves
 from qecnet.training.distributed import Processes, processes
@@ -20,6 +19,7 @@ from qecnet.training.folder import RunFolder
 from qecnet.training.loop import StoppedError
 from qecnet.training.loop import train as run
 from qecnet.training.settings import Settings, make_settings, parse_setting, read_settings
+from qecnet.training.step import initial_network
 from qecnet.training.tensorboard import tensorboard
 from qecnet.training.validate import held_out, held_out_temperature
 
@@ -66,9 +66,21 @@ def train(
     chosen = folder.resumed_settings(given) if resume else make_settings(given)
     if not resume:
         folder.check_unused()
-        if chosen.start:
-            load_network(weights_file(chosen.start))  # before the frames are computed, which takes a while
-    frames = _frames(chosen, data, cache or _cache_folder(), workers)
+    shapes = open_dataset(chosen.dataset, data, per_class=chosen.per_class)
+    for note in shapes.notes:
+        typer.echo(f"note: {note}", err=True)
+    if not resume and chosen.start:
+        initial_network(chosen, shapes.classes)  # refuses unsuitable weights before frames are computed for minutes
+    frames = frame_cache(
+        shapes,
+        "train",
+        cache or _cache_folder(),
+        chosen.prepare(),
+        subsamplings=chosen.subsamplings,
+        keep=chosen.keep,
+        thinnest=chosen.thinnest,
+        workers=workers,
+    )
     with processes() as among, ExitStack() as stack:
         console = Console(quiet=not among.is_first)
         if among.is_first:
@@ -85,23 +97,6 @@ def train(
             raise typer.Exit(STOPPED) from stopped
         if among.is_first:
             _finish(folder, chosen, state, frames, among, console)
-
-
-def _frames(settings: Settings, data: Path | None, folder: Path, workers: int) -> FrameCache:
-    """The train split's frames; among several processes, one builds them while the others wait."""
-    dataset = open_dataset(settings.dataset, data, per_class=settings.per_class)
-    for note in dataset.notes:
-        typer.echo(f"note: {note}", err=True)
-    return frame_cache(
-        dataset,
-        "train",
-        folder,
-        settings.prepare(),
-        subsamplings=settings.subsamplings,
-        keep=settings.keep,
-        thinnest=settings.thinnest,
-        workers=workers,
-    )
 
 
 def _cache_folder() -> Path:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from qecnet.datasets import derive_seed
 from qecnet.models import weights_file
-from qecnet.nn import start_from, use_fused_routing
+from qecnet.nn import Network, start_from, use_fused_routing
 from qecnet.training.batches import Batch
 from qecnet.training.checkpoint import State
 from qecnet.training.distributed import Processes
@@ -22,17 +22,30 @@ _NETWORK = 4
 """What is drawn here, beside the streams of `batches`."""
 
 
-def new_state(settings: Settings, classes: Sequence[str], device: torch.device) -> State:
-    """A network with first weights drawn from the seed, or those that the settings start with, and AdamW."""
-    if settings.fused:
-        use_fused_routing()
-    # PyTorch's layers draw from the global generator; whoever uses it elsewhere finds it as it was.
+def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
+    """Create the network with the weights that training starts from.
+
+    Args:
+        settings: the seed of random weights, or `start`, the weights of another run.
+        classes: names of the classes.
+
+    Raises:
+        ValueError: if the weights of `start` belong to another kind of frames or another configuration.
+    """
+    # PyTorch's layers draw from the global generator, whose state must not change for other code.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(settings.seed)
         network = settings.create_network(len(classes))
         if settings.start:
             start_from(network, classes, weights_file(settings.start), settings.method)
-    network = network.to(device)
+    return network
+
+
+def new_state(settings: Settings, classes: Sequence[str], device: torch.device) -> State:
+    """Create the state of a run before its first step: the network and its optimizer on a device."""
+    if settings.fused:
+        use_fused_routing()
+    network = initial_network(settings, classes).to(device)
     average = copy.deepcopy(network).requires_grad_(False) if settings.ema > 0 else None
     optimizer = torch.optim.AdamW(network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
     return State(network, optimizer, average)
