@@ -14,31 +14,64 @@ CPU = torch.device("cpu")
 ORIGIN = {"classes": ["a", "b"], "frames": 7}
 
 
+def step(state, seed):
+    """A step of the optimizers on random gradients."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in state.network.parameters():
+        parameter.grad = torch.randn(parameter.shape, generator=generator)
+    for optimizer in state.optimizers.values():
+        optimizer.step()
+
+
+@pytest.fixture(params=["adamw", "muon"])
+def optimizer(request):
+    return request.param
+
+
 @pytest.fixture
-def trained(tiny):
-    """A state after some steps of Adam on any gradients, with an average."""
-    state = new_state(tiny(ema=0.9), ["a", "b"], CPU)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(3):
-        for parameter in state.network.parameters():
-            parameter.grad = torch.randn(parameter.shape, generator=generator)
-        state.optimizer.step()
+def trained(tiny, optimizer):
+    """A state after some steps on random gradients, with an average."""
+    state = new_state(tiny(ema=0.9, optimizer=optimizer), ["a", "b"], CPU)
+    for seed in range(3):
+        step(state, seed)
     state.epoch, state.step, state.totals, state.rows = 2, 5, {"total": 0.1}, [{"epoch": 1, "loss": 1 / 3}]
     return state
 
 
-def test_everything_comes_back_bit_for_bit(trained, tiny, tmp_path):
+def test_everything_comes_back_bit_for_bit(trained, tiny, optimizer, tmp_path):
     save(tmp_path / "c", trained, ORIGIN)
-    again = new_state(tiny(ema=0.9, seed=1), ["a", "b"], CPU)
+    again = new_state(tiny(ema=0.9, seed=1, optimizer=optimizer), ["a", "b"], CPU)
     load(tmp_path / "c", again, ORIGIN)
     for part in ("network", "average"):
         before, after = (getattr(state, part).state_dict() for state in (trained, again))
         assert all(torch.equal(before[name], after[name]) for name in before)
-    before, after = (state.optimizer.state_dict()["state"] for state in (trained, again))
-    assert all(torch.equal(before[n][m], after[n][m]) for n in before for m in before[n])
-    assert before.keys() == after.keys()
+    assert trained.optimizers.keys() == again.optimizers.keys()
+    for name in trained.optimizers:
+        before, after = (state.optimizers[name].state_dict()["state"] for state in (trained, again))
+        assert all(torch.equal(before[n][m], after[n][m]) for n in before for m in before[n])
+        assert before.keys() == after.keys()
     for field in fields(State)[3:]:
         assert getattr(again, field.name) == getattr(trained, field.name)
+    for state in (trained, again):
+        step(state, seed=3)
+    before, after = (state.network.state_dict() for state in (trained, again))
+    assert all(torch.equal(before[name], after[name]) for name in before)
+
+
+def test_muon_trains_the_matrices_and_adamw_the_rest(tiny):
+    state = new_state(tiny(optimizer="muon"), ["a", "b"], CPU)
+    dimensions = {
+        type(optimizer): {p.dim() for group in optimizer.param_groups for p in group["params"]}
+        for optimizer in state.optimizers.values()
+    }
+    assert dimensions == {torch.optim.Muon: {2}, torch.optim.AdamW: {0, 1}}
+
+
+def test_without_muon_in_torch_the_setting_is_refused(tiny, monkeypatch):
+    monkeypatch.delattr(torch.optim, "Muon")
+    with pytest.raises(ValueError, match=r"optimizer is muon, which torch .* lacks; install"):
+        new_state(tiny(optimizer="muon"), ["a", "b"], CPU)
+    assert new_state(tiny(), ["a", "b"], CPU).optimizers.keys() == {"optimizer"}
 
 
 def test_a_full_disk_leaves_the_last_one(trained, tmp_path):

@@ -14,6 +14,8 @@ from qecnet.nn import load_network
 from qecnet.training import command
 from qecnet.training.batches import TrainingBatches
 from qecnet.training.distributed import Processes
+from qecnet.training.folder import RunFolder
+from qecnet.training.loop import Watcher, train
 from qecnet.training.step import new_state, train_step
 from qecnet.training.validate import held_out, held_out_temperature, validate
 
@@ -117,6 +119,28 @@ def test_a_finished_run_resumes_to_itself(run):
     run("run", "--resume")
     assert (weights(folder), log(folder)) == before
     assert (folder / "result.json").exists()
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "muon"])
+def test_a_run_that_fails_midway_resumes_to_the_same_weights(cache, tiny, tmp_path, optimizer):
+    settings, left = tiny(optimizer=optimizer, ema=0.9), [8]
+
+    def fail(state, steps):
+        left[0] -= 1
+        if not left[0]:
+            raise KeyboardInterrupt
+
+    def go(name, step):
+        folder = RunFolder(tmp_path / name)
+        with folder.claimed():
+            train(settings, cache, folder, ALONE, Watcher(step, []), save_every=0)
+        return tmp_path / name
+
+    whole = go("whole", lambda *_: None)
+    with pytest.raises(KeyboardInterrupt):
+        go("resumed", fail)
+    assert read_tensors(tmp_path / "resumed" / "checkpoint.safetensors")[1]["epoch"] == 1
+    assert weights(go("resumed", lambda *_: None)) == weights(whole)
 
 
 def test_training_learns(cache, tiny):

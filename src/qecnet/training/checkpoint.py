@@ -21,14 +21,16 @@ class State:
     """All that changes during a run.
 
     Attributes:
-        network, optimizer: and `average`, the moving average of the network's weights, where the settings ask for it.
+        network: the network that is trained.
+        optimizers: by the name under which a checkpoint keeps their state.
+        average: the moving average of the network's weights, where the settings ask for it.
         epoch, step: the ones that come next; steps count from 0 in each epoch.
         totals: sums over this epoch's steps so far.
         rows: of the log, one for each epoch that is done.
     """
 
     network: Network
-    optimizer: torch.optim.Optimizer
+    optimizers: dict[str, torch.optim.Optimizer]
     average: Network | None
     epoch: int = 0
     step: int = 0
@@ -49,8 +51,9 @@ def save(path: Path, state: State, origin: dict[str, Any]) -> None:
     tensors: dict[str, Tensor] = {}
     for part, network in state._parts().items():
         tensors |= {f"{part}/{name}": tensor for name, tensor in network.state_dict().items()}
-    for number, moments in state.optimizer.state_dict()["state"].items():
-        tensors |= {f"optimizer/{number}/{name}": tensor for name, tensor in moments.items()}
+    for part, optimizer in state.optimizers.items():
+        for number, moments in optimizer.state_dict()["state"].items():
+            tensors |= {f"{part}/{number}/{name}": tensor for name, tensor in moments.items()}
     rest = {"origin": origin, "epoch": state.epoch, "step": state.step, "totals": state.totals, "rows": state.rows}
     write_tensors(path, tensors, rest)
 
@@ -61,15 +64,16 @@ def load(path: Path, state: State, origin: dict[str, Any]) -> None:
     for name, value in found.get("origin", {}).items():
         if origin[name] != value:
             raise ValueError(f"{path}: was trained on other {name} ({value}) than are given now ({origin[name]})")
-    moments: dict[int, dict[str, Tensor]] = {}
-    for name, tensor in _below(tensors, "optimizer").items():
-        number, _, moment = name.partition("/")
-        moments.setdefault(int(number), {})[moment] = tensor
-    groups = state.optimizer.state_dict()["param_groups"]
     try:
         for part, network in state._parts().items():
             network.load_state_dict(_below(tensors, part))
-        state.optimizer.load_state_dict({"state": moments, "param_groups": groups})
+        for part, optimizer in state.optimizers.items():
+            moments: dict[int, dict[str, Tensor]] = {}
+            for name, tensor in _below(tensors, part).items():
+                number, _, moment = name.partition("/")
+                moments.setdefault(int(number), {})[moment] = tensor
+            groups = optimizer.state_dict()["param_groups"]
+            optimizer.load_state_dict({"state": moments, "param_groups": groups})
         for name in ("epoch", "step", "totals", "rows"):
             setattr(state, name, found[name])
     except (KeyError, RuntimeError) as error:

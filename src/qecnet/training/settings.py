@@ -44,6 +44,7 @@ class Settings:
         dropped: the share of frames that training leaves out of a cloud, others each time.
         stretch: the largest factor by which training stretches a cloud along each of its axes, or shortens it; 1 for
             none.
+        optimizer: "adamw", or "muon" for Muon on the matrices and AdamW on all other parameters.
         schedule: of the learning rate; "constant" as in the paper.
         margin: of the spread loss at the beginning and at the end, growing linearly.
         smoothing: the share of a label that cross-entropy spreads over all classes.
@@ -85,6 +86,7 @@ class Settings:
     batch_size: int = 8
     dropped: float = 0.0
     stretch: float = 1.0
+    optimizer: Literal["adamw", "muon"] = "adamw"
     learning_rate: float = 1e-3
     schedule: Literal["constant", "onecycle"] = "constant"
     loss: Literal["spread", "cross_entropy"] = "spread"

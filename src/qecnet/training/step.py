@@ -1,4 +1,4 @@
-"""One step of training: forward, losses, gradients, AdamW."""
+"""One step of training: forward, losses, gradients, optimizers."""
 
 from __future__ import annotations
 
@@ -47,8 +47,33 @@ def new_state(settings: Settings, classes: Sequence[str], device: torch.device) 
         use_fused_routing()
     network = initial_network(settings, classes).to(device)
     average = copy.deepcopy(network).requires_grad_(False) if settings.ema > 0 else None
-    optimizer = torch.optim.AdamW(network.parameters(), settings.learning_rate, weight_decay=settings.weight_decay)
-    return State(network, optimizer, average)
+    return State(network, create_optimizers(network, settings), average)
+
+
+def create_optimizers(network: Network, settings: Settings) -> dict[str, torch.optim.Optimizer]:
+    """Create AdamW for all parameters, or Muon for the matrices and AdamW for the rest.
+
+    Muon scales its steps to the size of AdamW's ("match_rms_adamw", Liu et al. 2025), so that one learning rate and one
+    weight decay suit both.
+
+    Returns:
+        Optimizers by the name under which a checkpoint keeps their state.
+
+    Raises:
+        ValueError: if the settings ask for Muon and the installed torch has none.
+    """
+    rate, decay = settings.learning_rate, settings.weight_decay
+    parameters = list(network.parameters())
+    if settings.optimizer == "adamw":
+        return {"optimizer": torch.optim.AdamW(parameters, rate, weight_decay=decay)}
+    if not hasattr(torch.optim, "Muon"):
+        raise ValueError(f"optimizer is muon, which torch {torch.__version__} lacks; install torch 2.9 or newer")
+    matrices = [parameter for parameter in parameters if parameter.dim() == 2]
+    rest = [parameter for parameter in parameters if parameter.dim() != 2]
+    return {
+        "optimizer": torch.optim.AdamW(rest, rate, weight_decay=decay),
+        "muon": torch.optim.Muon(matrices, rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw"),
+    }
 
 
 def train_step(
@@ -64,9 +89,10 @@ def train_step(
 
     `module` is the state's network, as `Processes.wrap` gives it; `turns` as in `losses`.
     """
-    for group in state.optimizer.param_groups:
-        group["lr"] = learning_rate(settings, progress)
-    state.optimizer.zero_grad()
+    for optimizer in state.optimizers.values():
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(settings, progress)
+        optimizer.zero_grad()
     # Networks draw from the global generator: the same after a resume, and for each process.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(settings.seed, _NETWORK, state.epoch, state.step))
@@ -82,7 +108,8 @@ def train_step(
             f"the gradient is not finite in epoch {state.epoch + 1}, step {state.step + 1}; "
             f"learning_rate is {settings.learning_rate}: set a lower one, or a limit with clip, in a new --out"
         )
-    state.optimizer.step()
+    for optimizer in state.optimizers.values():
+        optimizer.step()
     if state.average is not None:
         for kept, new in zip(state.average.parameters(), state.network.parameters(), strict=True):
             kept.lerp_(new.detach(), 1 - settings.ema)
