@@ -77,3 +77,23 @@ def test_workers_are_forks_of_a_parent_that_has_no_other_thread(tmp_path):
     (tmp_path / "script.py").write_text(SCRIPT)
     ran = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=120)
     assert ran.stdout.split() == ["{1}", "{0}"], ran.stderr
+
+
+UNGUARDED = """
+import sys
+from qecnet import workers
+from qecnet.datasets import frame_cache, make_furniture
+from qecnet.geometry import PrepareConfig
+
+workers._way_to_start = lambda: "spawn"  # as on every system but Linux
+frame_cache(make_furniture(2), "train", sys.argv[1], PrepareConfig(points=100, frames=16), workers=2, progress=False)
+"""
+
+
+def test_a_script_without_a_guard_gets_a_sentence_and_never_waits(tmp_path):
+    (tmp_path / "script.py").write_text(UNGUARDED)
+    run = [sys.executable, "script.py", str(tmp_path / "frames")]
+    ran = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].startswith("RuntimeError: no worker process could start; in a script, put")
+    assert "bootstrapping" not in ran.stderr

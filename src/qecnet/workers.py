@@ -7,10 +7,11 @@ import signal
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
 from contextlib import contextmanager
 from itertools import islice
-from multiprocessing import get_context, parent_process
+from multiprocessing import current_process, get_context, parent_process
+from multiprocessing.synchronize import Event
 from threading import Thread, active_count
 from typing import Any, TypeVar
 
@@ -52,7 +53,10 @@ def _in_order(
             for job in jobs:
                 yield function(*job)
         return
-    pool = ProcessPoolExecutor(workers, get_context(_way_to_start()), initializer=_start, initargs=(start, given))
+    leave_unguarded_script()
+    context = get_context(_way_to_start())
+    begun = context.Event()
+    pool = ProcessPoolExecutor(workers, context, initializer=_start, initargs=(begun, start, given))
     waiting: deque[Future[T]] = deque()
     try:
         for job in islice(jobs, 1):
@@ -66,9 +70,25 @@ def _in_order(
                 yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
+    except BrokenExecutor:
+        if begun.is_set():
+            raise
+        raise RuntimeError(
+            "no worker process could start; in a script, put the code that needs several workers below "
+            'if __name__ == "__main__", or use one worker'
+        ) from None
     finally:
         # Whoever stops half-way does not wait for jobs that nobody has begun.
         pool.shutdown(cancel_futures=True)
+
+
+def leave_unguarded_script() -> None:
+    """Ends this process if it is a worker that has yet to start, and so runs its parent's script a second time.
+
+    It would start workers of its own, or wait for what its parent has locked. The parent raises the error.
+    """
+    if getattr(current_process(), "_inheriting", False):  # as multiprocessing itself finds out
+        sys.exit(1)
 
 
 @contextmanager
@@ -106,7 +126,8 @@ def _way_to_start() -> str:
     return "fork" if good else "spawn"
 
 
-def _start(start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
+def _start(begun: Event, start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
+    begun.set()
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be held
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork would do what its parent does

@@ -29,6 +29,7 @@ from qecnet.datasets.dataset import Dataset, Item
 from qecnet.files import alone_in
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import OrientedPoints, PrepareConfig
+from qecnet.workers import leave_unguarded_script
 
 
 class FrameCache:
@@ -115,6 +116,7 @@ def frame_cache(
         path.parent.mkdir(parents=True, exist_ok=True)
         if is_whole(path, layout):  # nobody waits for another cache that is being built
             return FrameCache(path)
+        leave_unguarded_script()  # which would wait for the lock of its parent, and its parent for it
         with alone_in(path.parent, wait=True):
             if not is_whole(path, layout):
                 path.unlink(missing_ok=True)
