@@ -1,6 +1,7 @@
 """Files are written whole or not at all, and a folder is one process's alone."""
 
 import os
+import stat
 import subprocess
 import sys
 from collections import Counter
@@ -8,7 +9,7 @@ from collections import Counter
 import pytest
 import torch
 
-from qecnet.files import alone_in, read_tensors, write_tensors, write_whole
+from qecnet.files import alone_in, read_tensors, replace_when_done, write_tensors, write_whole
 
 
 @pytest.mark.parametrize("parent", ["absent", "file"])
@@ -93,3 +94,72 @@ def test_a_folder_is_one_holders_alone_until_it_leaves(tmp_path):
             pass
     with alone_in(tmp_path, wait=False):
         pass
+
+
+def test_a_planted_link_at_the_temporary_name_is_not_followed(tmp_path, monkeypatch):
+    monkeypatch.setattr("qecnet.files.secrets.token_hex", lambda size: "guessed")
+    other = tmp_path / "other"
+    other.write_bytes(b"kept")
+    planted = tmp_path / ".c-guessed.txt"
+    planted.symlink_to(other)
+    with pytest.raises(OSError, match=r"c\.txt: cannot be written \(file exists\)"):
+        write_whole(tmp_path / "c.txt", b"new")
+    assert other.read_bytes() == b"kept"
+    assert planted.is_symlink(), "what this call did not create it does not remove"
+    assert not (tmp_path / "c.txt").exists()
+
+
+def test_an_existing_file_at_the_temporary_name_is_not_overwritten(tmp_path, monkeypatch):
+    monkeypatch.setattr("qecnet.files.secrets.token_hex", lambda size: "guessed")
+    (tmp_path / ".c-guessed.txt").write_bytes(b"kept")
+    with pytest.raises(FileExistsError), replace_when_done(tmp_path / "c.txt"):
+        pytest.fail("the block must not run")
+    assert (tmp_path / ".c-guessed.txt").read_bytes() == b"kept"
+
+
+def test_a_link_is_replaced_and_its_target_is_kept(tmp_path):
+    (tmp_path / "target").write_bytes(b"kept")
+    (tmp_path / "c").symlink_to(tmp_path / "target")
+    write_whole(tmp_path / "c", b"new")
+    assert not (tmp_path / "c").is_symlink()
+    assert (tmp_path / "c").read_bytes() == b"new"
+    assert (tmp_path / "target").read_bytes() == b"kept"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has no such permissions")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o444])
+def test_a_replaced_file_keeps_its_permissions(tmp_path, mode):
+    path = tmp_path / "c"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    write_whole(path, b"new")
+    assert path.read_bytes() == b"new"
+    assert stat.S_IMODE(path.stat().st_mode) == mode
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has no such permissions")
+def test_a_new_file_has_the_permissions_that_the_umask_allows(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_whole(tmp_path / "c", b"new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o640
+
+
+@pytest.mark.skipif(os.name != "posix", reason="this system has no such permissions")
+def test_a_private_file_is_never_readable_by_others(tmp_path):
+    with replace_when_done(tmp_path / "c", 0o600) as aside:
+        assert stat.S_IMODE(aside.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o600
+
+
+def test_a_block_that_fails_leaves_nothing(tmp_path):
+    def fail():
+        with replace_when_done(tmp_path / "c.txt") as aside:
+            aside.write_bytes(b"half")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert not [*tmp_path.iterdir()]
