@@ -19,6 +19,15 @@ def test_a_folder_that_is_not_there_is_one_sentence(tmp_path, parent):
         write_whole(tmp_path / parent / "c", b"")
 
 
+def test_a_folder_that_is_not_there_is_one_sentence_before_the_block_runs(tmp_path):
+    path = tmp_path / "absent" / "c"
+    with (
+        pytest.raises(OSError, match=r"absent/c: cannot be written \(no such file or directory\)"),
+        replace_when_done(path),
+    ):
+        pytest.fail("the block must not run")
+
+
 def test_what_fails_leaves_the_old_content_and_nothing_else(tmp_path, monkeypatch):
     write_whole(tmp_path / "c", b"old")
 
@@ -112,7 +121,10 @@ def test_a_planted_link_at_the_temporary_name_is_not_followed(tmp_path, monkeypa
 def test_an_existing_file_at_the_temporary_name_is_not_overwritten(tmp_path, monkeypatch):
     monkeypatch.setattr("qecnet.files.secrets.token_hex", lambda size: "guessed")
     (tmp_path / ".c-guessed.txt").write_bytes(b"kept")
-    with pytest.raises(FileExistsError), replace_when_done(tmp_path / "c.txt"):
+    with (
+        pytest.raises(OSError, match=r"c\.txt: cannot be written \(file exists\)"),
+        replace_when_done(tmp_path / "c.txt"),
+    ):
         pytest.fail("the block must not run")
     assert (tmp_path / ".c-guessed.txt").read_bytes() == b"kept"
 

@@ -29,18 +29,23 @@ def replace_when_done(path: Path, mode: int | None = None) -> Iterator[Path]:
 
     Yields:
         The path of the temporary file, with the extension of `path`.
+
+    Raises:
+        OSError: the file cannot be created or replaced; one sentence that names it.
     """
     if mode is None and path.is_file() and not path.is_symlink():
         mode = path.stat().st_mode
     aside = path.with_name(f".{path.stem[:80]}-{secrets.token_hex(8)}{path.suffix}")
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)
-    os.close(os.open(aside, flags, 0o666 if mode is None else 0o600 | stat.S_IMODE(mode)))
+    with _named(path):
+        os.close(os.open(aside, flags, 0o666 if mode is None else 0o600 | stat.S_IMODE(mode)))
     try:
         yield aside
         if mode is not None:
             with suppress(OSError):  # some file systems have no permissions
                 aside.chmod(stat.S_IMODE(mode))
-        aside.replace(path)
+        with _named(path):
+            aside.replace(path)
         _sync_folder(path.parent)
     finally:
         with suppress(OSError):
@@ -58,11 +63,17 @@ def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
     Raises:
         OSError: one sentence that names the file.
     """
+    with replace_when_done(path, mode) as aside, _named(path), aside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Raises errors of the system as one sentence that names the file, not the temporary one."""
     try:
-        with replace_when_done(path, mode) as aside, aside.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
+        yield
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise OSError(f"{path}: cannot be written ({reason}); the previous file, if any, is unchanged") from error
