@@ -202,7 +202,7 @@ def test_options_out_of_range_are_refused_in_words(run, file, tmp_path, monkeypa
 def test_repeatability_of_a_folder_is_a_table(run, file, tmp_path, monkeypatch):
     monkeypatch.setattr("qecnet.cli.repeatability.SIZES", (1500, 600))
     out = tmp_path / "table.csv"
-    result = run("repeatability", tmp_path, "--out", out, "--places", 60, "--seed", 3)
+    result = run("repeatability", tmp_path, "-o", out, "--places", 60, "--seed", 3)
     assert result.exit_code == 0, result.output
     with out.open() as stream:
         rows = list(csv.DictReader(stream))
@@ -218,7 +218,16 @@ def test_repeatability_of_a_folder_is_a_table(run, file, tmp_path, monkeypatch):
     assert float(rows[2]["percentile_50"]) < float(rows[1]["percentile_50"]), "flat faces: centred before SHOT"
 
 
+def test_repeatability_writes_nothing_unasked(run, file, tmp_path, monkeypatch):
+    monkeypatch.setattr("qecnet.cli.repeatability.SIZES", (600,))
+    monkeypatch.chdir(tmp_path)
+    result = run("repeatability", ".", "--places", 20)
+    assert result.exit_code == 0, result.output
+    assert len(result.stdout.splitlines()) == 3
+    assert [path.name for path in tmp_path.iterdir()] == [file.name]
+
+
 def test_repeatability_without_meshes_is_one_sentence(run, tmp_path):
-    result = run("repeatability", tmp_path / "nothing", "--out", tmp_path / "t.csv")
+    result = run("repeatability", tmp_path / "nothing")
     assert result.exit_code == 1
-    assert "no meshes" in result.stderr
+    assert "contains no mesh" in result.stderr

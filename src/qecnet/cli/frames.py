@@ -12,7 +12,7 @@ import typer
 from torch import Tensor
 
 from qecnet.algebra import to_matrix
-from qecnet.cli._options import MAX_POINTS, Seed
+from qecnet.cli._options import MAX_POINTS, Force, Seed
 from qecnet.cli._output import check_writable, one_sentence
 from qecnet.files import replace_when_done
 from qecnet.formats import read_cloud
@@ -22,27 +22,46 @@ AXIS_LENGTH = 0.05  # of a cloud of radius 1: neighbouring frames of 512 do not 
 
 
 def frames(
-    file: Annotated[Path, typer.Argument(help="A mesh or a cloud: OFF, OBJ, PLY, STL, PCD, XYZ, TXT, CSV, NPY, NPZ.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A mesh or a point cloud.")],
     output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Write frames to .npz, or a .ply with coloured axes.")
+        Path | None,
+        typer.Option(
+            "-o", "--output", metavar="PATH", help="Write the frames: numbers to *.npz, coloured axes to *.ply."
+        ),
     ] = None,
-    method: Annotated[Method, typer.Option(help="How frames are estimated.")] = "flare",
-    count: Annotated[int, typer.Option("--frames", min=MIN_POINTS, help="How many places get a frame.")] = 512,
+    method: Annotated[Method, typer.Option(help="Method of estimation.")] = "flare",
+    count: Annotated[int, typer.Option("--frames", min=MIN_POINTS, metavar="INTEGER", help="Number of frames.")] = 512,
     sign: Annotated[
         Literal["inward", "outward", "normals"],
-        typer.Option(help="The side that z looks to: the cloud's centre, away from it, or that of the file's normals."),
+        typer.Option(
+            help="Direction of the z axes: towards the centre of the shape, away from it, or as the file's normals."
+        ),
     ] = "inward",
     viewpoint: Annotated[
-        tuple[float, float, float] | None, typer.Option(help="Where a scan was seen from: z looks there instead.")
+        tuple[float, float, float] | None,
+        typer.Option(metavar="X Y Z", help="Position of the scanner, towards which z axes point instead."),
     ] = None,
     points: Annotated[
-        int, typer.Option(min=MIN_POINTS, max=MAX_POINTS, help="Points drawn from a mesh, or kept of a larger cloud.")
+        int,
+        typer.Option(
+            min=MIN_POINTS,
+            max=MAX_POINTS,
+            metavar="INTEGER",
+            help="Number of points sampled from a mesh or a larger cloud.",
+        ),
     ] = 10_000,
     seed: Seed = 0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the cloud with its frames: a .png, .svg or .pdf.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    plot: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Draw the shape with its frames: *.png, *.svg or *.pdf.")
+    ] = None,
+    force: Force = False,
 ) -> None:
-    """Estimate local reference frames and say how many places have one. Example: qec frames chair.ply -o frames.npz"""
+    """Estimate the local reference frames of a shape.
+
+    Example: qec frames chair.ply -o frames.npz
+
+    Prints how many of the frames are valid: a point without a well-defined frame has none.
+    """
     with one_sentence():
         for path, suffixes in ((output, (".npz", ".ply")), (plot, (".png", ".svg", ".pdf"))):
             if path is not None:
@@ -63,7 +82,7 @@ def frames(
         if plot is not None:
             with replace_when_done(plot) as aside:
                 _draw(aside, cloud, prepared, method)
-            typer.echo(f"drawn in {plot}")
+            typer.echo(f"written to {plot}")
 
 
 def _summarize(cloud: PointCloud, prepared: OrientedPoints, method: str, took: float) -> None:

@@ -1,4 +1,4 @@
-"""`qec repeatability`: do two samples of one shape get the same frames? What limits the whole method, measured."""
+"""`qec repeatability`: how well the local reference frames of two samples of a shape agree."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import torch
 import typer
-from rich.progress import track
 from torch import Tensor
 
 from qecnet.algebra import angular_distance
-from qecnet.cli._options import MAX_POINTS, Seed
+from qecnet.cli._files import with_progress
+from qecnet.cli._options import MAX_POINTS, Force, Seed
 from qecnet.cli._output import check_writable, one_sentence
 from qecnet.files import replace_when_done
 from qecnet.formats import read
@@ -28,44 +28,54 @@ WITHIN = (5, 15, 30)
 
 
 def repeatability(
-    data: Annotated[Path, typer.Argument(help="A folder of meshes, searched with its subfolders.")],
-    out: Annotated[Path, typer.Option(help="The table to write, a .csv.")] = Path("frames_repeatability.csv"),
+    data: Annotated[Path, typer.Argument(metavar="FOLDER", help="Folder of meshes, searched with its subfolders.")],
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", metavar="PATH", help="Write all measurements to this file, *.csv.")
+    ] = None,
     places: Annotated[
-        int, typer.Option(min=1, max=MAX_POINTS, help="Places on each shape where frames are compared.")
+        int,
+        typer.Option(
+            min=1, max=MAX_POINTS, metavar="INTEGER", help="Number of points per shape where frames are compared."
+        ),
     ] = 512,
     seed: Seed = 0,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the table if it exists.")] = False,
+    force: Force = False,
 ) -> None:
-    """Compare the frames of two samples of each shape at the same places. Example: qec repeatability meshes/
+    """Measure the repeatability of local reference frames.
 
-    Both samples and the places are drawn from the mesh by area, each on its own. The angle is that of the rotation
-    between the two frames; places count as valid where both samples give a frame.
+    Example: qec repeatability meshes/ -o repeatability.csv
+
+    Each mesh is sampled twice, and the frames of both samples are compared at the same points of its surface. A point
+    is valid if both samples have a frame there. For each method and number of sampled points, prints the share of valid
+    points, the median angle between the two frames, and the share of angles up to 15°.
     """
     with one_sentence():
-        check_writable(out, force, (".csv",))
+        if output is not None:
+            check_writable(output, force, (".csv",))
         files = sorted(f for f in data.rglob("*") if f.suffix.lower() in (".off", ".obj", ".ply", ".stl"))
         if not files:
-            raise ValueError(f"{data}: no meshes (OFF, OBJ, PLY, STL) in this folder")
+            raise ValueError(f"{data}: contains no mesh (OFF, OBJ, PLY or STL); give another folder")
         compared: dict[tuple[Method, int], list[Comparison]] = {(m, n): [] for n in SIZES for m in METHODS}
-        for index, file in enumerate(track(files, "comparing frames", transient=True)):
+        for index, file in enumerate(with_progress(files, "comparing frames", len(files))):
             mesh = read(file)
             if not isinstance(mesh, Mesh):
-                raise ValueError(f"{file}: holds points without faces; repeatability needs meshes to sample twice")
+                raise ValueError(f"{file}: contains points without faces; give a folder of meshes only")
             generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, index]).generate_state(1)[0]))
             for method, size, comparison in _compare(mesh, places, generator):
                 compared[method, size].append(comparison)
         settings = {"shapes": len(files), "places": places, "seed": seed}
         rows = [{"method": m, "points": n, **settings, **_measures(found)} for (m, n), found in compared.items()]
-        with replace_when_done(out) as aside, aside.open("w", newline="") as stream:
-            table = csv.DictWriter(stream, rows[0].keys())
-            table.writeheader()
-            table.writerows(rows)
         for row in rows:
             typer.echo(
                 f"{row['points']:>6} points  {row['method']:<8} valid {row['valid']}  "
                 f"median {row['percentile_50']:>6}°  within 15° {row['within_15']}"
             )
-        typer.echo(f"written to {out}")
+        if output is not None:
+            with replace_when_done(output) as aside, aside.open("w", newline="") as stream:
+                table = csv.DictWriter(stream, rows[0].keys())
+                table.writeheader()
+                table.writerows(rows)
+            typer.echo(f"written to {output}")
 
 
 class Comparison(NamedTuple):
