@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import qecnet
 from qecnet.algebra import random_quaternion, to_rotvec
-from qecnet.cli._output import angle_about_axis
+from qecnet.cli._output import angle_about_axis, print_table
 from qecnet.cli.main import app
 from qecnet.datasets import make_shape
 from qecnet.formats import write
@@ -46,6 +46,12 @@ def test_other_files_in_a_folder_are_counted_and_are_no_failure(folder):
     assert result.exit_code == 0, result.stderr
     assert len(result.stdout.splitlines()) == 3
     assert result.stderr == f"note: {folder}: 3 files skipped: .jpg, .txt\n"
+
+
+def test_columns_line_up_below_a_heading_that_is_wider_than_the_names(capsys):
+    print_table({"class": 5}, [("-", "chair")], len("-"))
+    heading, row = capsys.readouterr().out.splitlines()
+    assert heading.index("class") == row.index("chair")
 
 
 def test_text_clouds_in_a_folder_are_read(folder):

@@ -69,6 +69,7 @@ def print_table(columns: dict[str, int], rows: Iterable[tuple[str, ...]], first_
         first_width: of the first column, which is called "file". Where the terminal is too narrow for it, it gets a
             line of its own, so that no path is broken.
     """
+    first_width = max(first_width, len("file"))
     rest = sum(abs(width) + 2 for width in columns.values())
     apart = sys.stdout.isatty() and first_width + rest > get_terminal_size().columns
     heading: tuple[str, ...] | None = ("file", *columns)
