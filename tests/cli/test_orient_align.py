@@ -249,3 +249,11 @@ def test_what_cannot_be_aligned_is_one_sentence(run, folder):
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1
     assert not (folder / "out.ply").exists()
+
+
+def test_sizes_are_not_compared_when_alignment_fails(run, folder, chair):
+    write(folder / "large.ply", replace(chair, vertices=chair.vertices * 1000))
+    result = run("align", folder / "large.ply", folder / "chair.ply", "--model", "nothing")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("qec: nothing: ")
+    assert len(result.stderr.splitlines()) == 1

@@ -1,21 +1,22 @@
-"""`qec align`: the motion that brings one shape onto another, and the first shape after that motion."""
+"""`qec align`: the rotation and translation from one shape to another, and the first shape after that motion."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
-from qecnet.algebra import to_matrix
+from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import DEFAULT_MODEL, Force, ModelName, Seed
 from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
-from qecnet.formats import SUFFIXES, Motion, move_file, read, read_cloud
-from qecnet.geometry import Mesh, PointCloud
-from qecnet.models import Alignment, load
+
+if TYPE_CHECKING:
+    from qecnet.formats import Motion
+    from qecnet.geometry import Mesh, PointCloud
+    from qecnet.models import Alignment
 
 _UNITS = {
     1000.0: "metres against millimetres",
@@ -29,44 +30,51 @@ _UNLIKE = 4.0  # shapes of one class that differ more than this in size have oth
 
 
 def align(
-    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Shape that moves.")],
+    source: Annotated[Path, typer.Argument(metavar="SOURCE", help="Mesh or point cloud to move.")],
     target: Annotated[
-        Path, typer.Argument(metavar="TARGET", help="Shape that it is brought onto: the same or one of its class.")
+        Path, typer.Argument(metavar="TARGET", help="Shape to align it with: the same object, or another of its class.")
     ],
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", metavar="PATH", help="Write the moved source, in the format of the extension."),
     ] = None,
     refine: Annotated[
-        bool, typer.Option("--refine", help="Refine the motion by nearest points (GICP); needs qecnet[refine].")
+        bool, typer.Option("--refine", help="Refine the result by registration (GICP); needs the extra qecnet[refine].")
     ] = False,
     scale: Annotated[
-        bool, typer.Option("--scale", help="Estimate a scale too, for shapes in other units or of another size.")
+        bool, typer.Option("--scale", help="Estimate a scale too, for shapes of different sizes or units.")
     ] = False,
-    transform_only: Annotated[
-        bool, typer.Option("--transform-only", help="Print the motion as a 4 × 4 matrix and nothing else.")
-    ] = False,
+    transform_only: Annotated[bool, typer.Option("--transform-only", help="Print only the 4 × 4 matrix.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     model: ModelName = DEFAULT_MODEL,
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
-    """Find the motion from one shape to another.
+    """Align one shape with another.
 
     Example: qec align scan.ply model.obj -o moved.ply
+
+    Prints the rotation and the translation from the source to the target, and the residual: the root mean square
+    distance to the nearest points, in the units of the files.
     """
     with one_sentence():
+        with quiet_interrupts():
+            import numpy as np
+
+            from qecnet.algebra import to_matrix
+            from qecnet.formats import SUFFIXES, Motion, move_file
+            from qecnet.models import load
         if output is not None:
             check_writable(output, force, (source.suffix.lower(), *SUFFIXES))
         ratio = _size(target) / _size(source)
         factor, units = _find_units(ratio)
+        factor = factor if scale else 1.0
+        found = load(model).align(_scaled(source, factor), target, refine=refine, seed=seed)
         if not scale and max(ratio, 1 / ratio) > _UNLIKE:
             times = f"{max(ratio, 1 / ratio):,.0f} times {'smaller' if ratio > 1 else 'larger'}"
             why = f" ({units}?)" if units else ""
-            note = f"note: {source}: is {times} than the target{why}; --scale allows for it"
+            note = f"note: {source}: is {times} than the target{why}; --scale corrects this"
             typer.echo(printable(note), err=True)
-        factor = factor if scale else 1.0
-        found = load(model).align(_scaled(source, factor), target, refine=refine, seed=seed)
         motion = Motion(to_matrix(found.rotation).numpy(), found.translation.numpy(), np.zeros(3), factor)
         copied = [] if output is None else move_file(source, output, motion)
         if transform_only:
@@ -81,6 +89,8 @@ def align(
 
 def _size(path: Path) -> float:
     """The root mean square of the distances of a shape's points from their mean."""
+    from qecnet.formats import read_cloud
+
     points = read_cloud(path).points.double()
     size = float((points - points.mean(0)).square().sum(-1).mean().sqrt())
     if not 0 < size < float("inf"):
@@ -100,6 +110,9 @@ def _find_units(ratio: float) -> tuple[float, str]:
 def _scaled(path: Path, factor: float) -> Path | Mesh | PointCloud:
     if factor == 1:
         return path
+    from qecnet.formats import read
+    from qecnet.geometry import Mesh
+
     shape = read(path)
     if isinstance(shape, Mesh):
         return replace(shape, vertices=shape.vertices * factor, name=str(path))
@@ -125,6 +138,8 @@ def _print_json(found: Alignment, motion: Motion, output: Path | None, copied: l
 
 
 def _print(found: Alignment, scale: float | None) -> None:
+    from qecnet.algebra import to_matrix
+
     typer.echo(f"source      {found.source.label}, confidence {found.source.confidence:.2f}")
     typer.echo(f"target      {found.target.label}, confidence {found.target.confidence:.2f}")
     typer.echo(f"quaternion  {_numbers(found.rotation.tolist())}  (w x y z)")

@@ -7,14 +7,21 @@ from typing import Annotated
 
 import typer
 
+from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._output import one_sentence
-from qecnet.evaluation import write_card
-from qecnet.files import write_whole
 
 
-def card(run: Annotated[Path, typer.Argument(help="The folder of a run; its CARD.md is replaced.")]) -> None:
-    """Write CARD.md: data, settings, results and limits of a run's weights. Example: qec card runs/x"""
+def card(run: Annotated[Path, typer.Argument(help="Folder of a run; its CARD.md is replaced.")]) -> None:
+    """Write the model card of a run, with its data, settings, results and limitations.
+
+    Example: qec card runs/x
+
+    The card is printed, and written to CARD.md in the folder of the run.
+    """
     with one_sentence():
+        with quiet_interrupts():
+            from qecnet.evaluation import write_card
+            from qecnet.files import write_whole
         text = write_card(run)
         write_whole(run / "CARD.md", text.encode())
         typer.echo(text)

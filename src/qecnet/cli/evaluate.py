@@ -31,7 +31,7 @@ from qecnet.evaluation import (
 from qecnet.files import alone_in
 from qecnet.models import load, weights_file
 
-app = typer.Typer(help="Measure a trained model.", no_args_is_help=True, rich_markup_mode=None)
+app = typer.Typer(help="Measure a trained model.", add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 ProtocolOption = Annotated[
     Literal["both", "paper", "strict"],
@@ -44,8 +44,8 @@ RotationsOption = Annotated[int, typer.Option(min=1, help="Number of rotated vie
 
 
 def _common(
-    run: Annotated[Path, typer.Argument(help="The folder of a run of qec train; results go to RUN/evaluation.")],
-    data: Annotated[Path | None, typer.Option(help="The dataset: a folder or a zip file.")] = None,
+    run: Annotated[Path, typer.Argument(help="Folder of a run of qec train; results are written to RUN/evaluation.")],
+    data: Annotated[Path | None, typer.Option(help="Dataset: a folder or a zip file.")] = None,
     dataset: Annotated[
         str | None, typer.Option(help="Name of the dataset if it is not the run's own, e.g. modelnet40.")
     ] = None,
@@ -93,7 +93,10 @@ def _command(measure: Callable[..., None]) -> Callable[..., None]:
 
 @_command
 def classification(measurement: Measurement, protocol: ProtocolOption = "both", rotations: RotationsOption = 5) -> None:
-    """Measure accuracy, upright and rotated (Table 1). Example: qec evaluate classification runs/x --data PATH"""
+    """Measure accuracy, upright and rotated (Table 1).
+
+    Example: qec evaluate classification runs/x --data PATH
+    """
     _run(measure_classification, measurement, protocol, rotations=rotations)
 
 
@@ -104,7 +107,10 @@ def rotation(
     rotations: Annotated[int, typer.Option(min=1, help="Number of rotations of each resampling, e.g. 3.")] = 5,
     resamplings: Annotated[int, typer.Option(min=2, help="Number of resamplings of each shape, e.g. 3.")] = 5,
 ) -> None:
-    """Measure the orientation error (Table 2). Example: qec evaluate rotation runs/x --data PATH"""
+    """Measure the orientation error (Table 2).
+
+    Example: qec evaluate rotation runs/x --data PATH
+    """
     _run(measure_rotation, measurement, protocol, rotations=rotations, resamplings=resamplings)
 
 
@@ -119,7 +125,7 @@ def robustness(measurement: Measurement, protocol: ProtocolOption = "strict") ->
 
 @_command
 def equivariance(measurement: Measurement, rotations: RotationsOption = 5) -> None:
-    """Measure what a rotation changes: by the network, the frames and resampling.
+    """Measure the effect of a rotation on network, frames and resampling.
 
     Example: qec evaluate equivariance runs/x --data PATH
     """
@@ -132,7 +138,9 @@ def calibration(
     protocol: Annotated[Literal["paper", "strict"], typer.Option(help="How views are made, e.g. strict.")] = "strict",
     rotations: RotationsOption = 5,
 ) -> None:
-    """Calibrate a model's confidence, and measure the calibration error. Example: qec evaluate calibration runs/x
+    """Calibrate a model's confidence, and measure the calibration error.
+
+    Example: qec evaluate calibration runs/x
 
     The temperature is fitted on the held-out part of the training split and written into the run's
     weights.safetensors.

@@ -6,20 +6,20 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
-import numpy as np
 import typer
 
-from qecnet.algebra import conjugate, from_matrix, multiply, to_matrix
 from qecnet.cli._files import count_processes, find_shapes, with_progress
+from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import DEFAULT_MODEL, Files, Force, ModelName, Seed, Workers
 from qecnet.cli._output import angle_about_axis, one_sentence, printable
-from qecnet.formats import SUFFIXES, Motion, move_file
-from qecnet.models import Answer, Failure, load
+
+if TYPE_CHECKING:
+    from qecnet.models import Answer, Failure
 
 _STANDARD_INPUT = "-"
-_Y_UP = np.array([[1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]])
+_Y_UP = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, -1.0, 0.0))
 _Y_UP_SUFFIXES = (".glb", ".gltf")  # their standard says so
 
 
@@ -56,7 +56,7 @@ def orient(
     ] = False,
     force: Force = False,
     skip_existing: Annotated[
-        bool, typer.Option("--skip-existing", help="Leave out files that have been written before.")
+        bool, typer.Option("--skip-existing", help="Skip files whose output exists already.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
@@ -67,10 +67,12 @@ def orient(
 
     Example: qec orient scan.ply -o upright.ply
 
-    Each shape is rotated about its own centre. A file that keeps its format keeps everything else that it holds. Files
-    that cannot be oriented, doubtful ones included, are reported on standard error, and the exit code is 1.
+    Each shape is rotated about its own centre. In the same format, everything else in the file stays as it is. Files
+    that cannot be oriented, or only with a low confidence, are reported on standard error, and the exit code is 1.
     """
     with one_sentence():
+        with quiet_interrupts():
+            from qecnet.models import Answer, Failure, load
         targets, failures = _plan(files, output, force, skip_existing)
         processes = 1 if Path(_STANDARD_INPUT) in targets else workers or count_processes(len(targets))
         threshold = 0.0 if force_doubtful else min_confidence
@@ -130,6 +132,9 @@ def _plan(
 
 def _check_targets(targets: dict[Path, Path], force: bool) -> Iterator[Failure]:
     """Finds, before any work is done, outputs that cannot be written."""
+    from qecnet.formats import SUFFIXES
+    from qecnet.models import Failure
+
     taken: set[Path] = set()
     for path, target in targets.items():
         error = None
@@ -150,10 +155,16 @@ def _check_targets(targets: dict[Path, Path], force: bool) -> Iterator[Failure]:
 
 def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
     """Writes the file, and describes it; or says why not."""
+    import numpy as np
+
+    from qecnet.algebra import conjugate, from_matrix, multiply, to_matrix
+    from qecnet.formats import Motion, move_file
+    from qecnet.models import Failure
+
     if answer.confidence < job.min_confidence:
         return Failure(
             answer.name,
-            f"{answer.name}: {answer.label} with confidence {answer.confidence:.2f}, below {job.min_confidence:g}, is "
+            f"{answer.name}: {answer.label} with confidence {answer.confidence:.2f}, below {job.min_confidence:g}, was "
             "not written; lower --min-confidence or give --force-doubtful",
         )
     rotation = conjugate(answer.pose)

@@ -7,29 +7,34 @@ from typing import Annotated
 
 import typer
 
+from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._options import Force
 from qecnet.cli._output import check_writable, one_sentence
-from qecnet.evaluation import build_report
-from qecnet.files import write_whole
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a run that qec evaluate has measured.")],
+    run: Annotated[Path, typer.Argument(help="Folder of a run that qec evaluate has measured.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="The page, e.g. page.html; RUN/evaluation/report.html by default."),
+        typer.Option("-o", "--output", help="Page to write, *.html. Default: RUN/evaluation/report.html."),
     ] = None,
     compare: Annotated[
         list[Path] | None,
-        typer.Option(help="Another measured run, or a folder with pose-baselines.json; may be given several times."),
+        typer.Option(help="Another measured run, or a folder with pose-baselines.json. May be repeated."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="The dataset, a folder or a zip file, to draw shapes from.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that exist.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Dataset, a folder or a zip file, for pictures of shapes.")] = None,
+    force: Force = False,
 ) -> None:
-    """Write one page with every table and figure beside the published ones. Example: qec report runs/x
+    """Write the results of a run as one HTML page, next to the published ones.
 
-    The page works offline and needs no other file. CSV files of its tables go to RUN/evaluation.
+    Example: qec report runs/x
+
+    The page works offline and needs no other file. Its tables are also written to RUN/evaluation as CSV files.
     """
     with one_sentence():
+        with quiet_interrupts():
+            from qecnet.evaluation import build_report
+            from qecnet.files import write_whole
         page = output or run / "evaluation" / "report.html"
         if output is not None or page.parent.is_dir():
             check_writable(page, force, (".html",))
@@ -40,5 +45,5 @@ def report(
         for path, content in files.items():
             write_whole(path, content)
         typer.echo(
-            f"written to {page} ({len(made.page) / 1e6:.1f} MB), and {len(made.tables)} tables beside the results"
+            f"written to {page} ({len(made.page) / 1e6:.1f} MB), and {len(made.tables)} tables to {run / 'evaluation'}"
         )

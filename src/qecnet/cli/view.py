@@ -7,27 +7,34 @@ from typing import Annotated
 
 import typer
 
+from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import DEFAULT_MODEL, ModelName
 from qecnet.cli._output import one_sentence
-from qecnet.formats import read
-from qecnet.models import load
 
 
 def view(
     file: Annotated[
         Path | None,
-        typer.Argument(help="The shape to start with, a mesh or a point cloud; by default one of the gallery."),
+        typer.Argument(help="Mesh or point cloud to show first. Default: one of the gallery."),
     ] = None,
     model: ModelName = DEFAULT_MODEL,
     host: Annotated[
         str,
-        typer.Option(help="The address to listen on; 0.0.0.0 also serves other machines, without a password."),
+        typer.Option(help="Address to listen on; 0.0.0.0 also serves other machines, without a password."),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port to listen on; 0 takes a free one.")] = 8321,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8321,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
-    """Rotate a shape with the mouse and watch its class stay and its pose follow. Example: qec view chair.ply"""
+    """Rotate a shape in the browser and watch the prediction.
+
+    Example: qec view chair.ply
+
+    The class stays the same and the predicted axes follow the shape. Ctrl-C stops the viewer.
+    """
     with one_sentence():
+        with quiet_interrupts():
+            from qecnet.formats import read
+            from qecnet.models import load
         try:
             from qecnet.viewer.serve import serve
         except ImportError as error:
