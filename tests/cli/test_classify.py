@@ -145,7 +145,7 @@ def test_another_model_has_other_classes(run, library):
 
 @pytest.mark.parametrize(
     ("options", "said"),
-    [(("--model", "nothing"), "nothing: is neither a model that ships"), (("--json", "--csv"), "give one of them")],
+    [(("--model", "nothing"), "nothing: is neither a model in the package"), (("--json", "--csv"), "give one of them")],
 )
 def test_what_was_asked_wrongly_is_one_sentence(run, library, options, said):
     result = run("classify", library / "cloud.npy", *options)

@@ -106,7 +106,7 @@ def test_what_is_in_the_way_is_one_sentence(tmp_path, monkeypatch):
     there.write_bytes(b"mine")
     assert "--force" in run(there)
     assert "*.onnx" in run(tmp_path / "model.pt")
-    assert "neither a model that ships" in run(tmp_path / "new.onnx", "--model", "nothing")
+    assert "neither a model in the package" in run(tmp_path / "new.onnx", "--model", "nothing")
     monkeypatch.setitem(sys.modules, "onnx", None)
     assert "pip install 'qecnet[export]'" in run(there, "--force", "--model", "modelnet10-paper")
     assert there.read_bytes() == b"mine"

@@ -74,7 +74,7 @@ def test_a_run_is_loaded_by_its_path(model):
 
 
 def test_what_is_no_model_is_said_in_a_sentence(tmp_path):
-    with pytest.raises(ValueError, match=r"^nothing: is neither a model that ships \(.*modelnet10-paper"):
+    with pytest.raises(ValueError, match=r"^nothing: is neither a model in the package \(.*modelnet10-paper"):
         qecnet.load("nothing")
     baseline, bare, damaged = (tmp_path / f"{name}.safetensors" for name in ("baseline", "bare", "damaged"))
     save_network(baseline, create_network("pointnet", 2), ["a", "b"], {})

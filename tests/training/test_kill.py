@@ -56,7 +56,7 @@ def test_asked_to_stop_it_saves_and_says_so(start, finished, options, wait_for_s
     assert run.returncode == 130
     assert errors == ""
     assert output.splitlines()[-1].startswith("stopped in epoch ")
-    assert output.splitlines()[-1].endswith(f"; saved in {folder}: go on with --resume")
+    assert output.splitlines()[-1].endswith(f"; saved in {folder}; continue with --resume")
 
 
 def test_two_runs_never_write_into_one_folder(start, options, wait_for_step, tmp_path):

@@ -48,7 +48,7 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu", *, po
 
 
 def weights_file(name: str | os.PathLike[str]) -> Path:
-    """Where the weights are: by the name of those that ship, or the path of a weights file or of a run's folder."""
+    """Find the weights of a model in the package, by its name, or of a weights file or a run's folder, by its path."""
     if name in list_models():
         return _WEIGHTS / f"{name}.safetensors"
     path = Path(name)
@@ -57,6 +57,7 @@ def weights_file(name: str | os.PathLike[str]) -> Path:
         raise ValueError(f"{name}: holds no weights (weights.safetensors); train there first with qec train")
     if not file.is_file():
         raise ValueError(
-            f"{name}: is neither a model that ships ({', '.join(list_models())}) nor a file of weights; name one"
+            f"{name}: is neither a model in the package ({', '.join(list_models())}) nor a weights file nor the folder "
+            "of a run; give one of these"
         )
     return file

@@ -28,34 +28,43 @@ STOPPED = 130
 
 
 def train(
-    out: Annotated[Path, typer.Option(help="A folder for the run: settings, checkpoint, log, weights, curves.")],
+    out: Annotated[
+        Path, typer.Option(help="Folder of the run, for its settings, checkpoint, log, weights and curves.")
+    ],
     dataset: Annotated[
-        str | None, typer.Option(help="modelnet10, modelnet40, shapes (needs no data), or a name for your own folder.")
+        str | None,
+        typer.Option(
+            help="modelnet10, modelnet40, shapes (procedural, needs no --data), or a name for your own folder."
+        ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Where the dataset is: a folder or a zip.")] = None,
-    config: Annotated[
-        str | None, typer.Option(help="paper, release, features, or a baseline: pointnet, pointnet2, dgcnn, ppf.")
-    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Dataset: a folder or a zip file.")] = None,
+    config: Annotated[str | None, typer.Option(help="Network: paper, release or features.")] = None,
     start: Annotated[
-        str | None, typer.Option(help="Weights to begin with: a model's name, a file, or a run's folder.")
+        str | None, typer.Option(help="Initial weights: the name of a model, a weights file, or the folder of a run.")
     ] = None,
-    settings: Annotated[Path | None, typer.Option(help="A TOML or JSON file of settings; options win.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="How many.")] = None,
-    siamese: Annotated[bool, typer.Option("--siamese", help="Add 0.1 of the relative-pose loss.")] = False,
+    settings: Annotated[Path | None, typer.Option(help="TOML or JSON file of settings; options override it.")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Number of training epochs.")] = None,
+    siamese: Annotated[bool, typer.Option("--siamese", help="Add the relative-pose loss, with weight 0.1.")] = False,
     change: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="Any setting, as often as needed.")
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting, e.g. batch_size=4. May be repeated."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     cache: Annotated[
-        Path | None, typer.Option(help="Where frames are kept for all runs; by default in the user's cache folder.")
+        Path | None, typer.Option(help="Folder where all runs cache frames. Default: in the user's cache folder.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes that compute frames.")] = os.cpu_count() or 1,
-    save_minutes: Annotated[float, typer.Option(min=0, help="Save this often within an epoch, too.")] = 5.0,
-    use_tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Log for TensorBoard as well.")] = False,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes that estimate frames.")] = os.cpu_count()
+    or 1,
+    save_minutes: Annotated[float, typer.Option(min=0, help="Minutes between checkpoints within an epoch.")] = 5.0,
+    use_tensorboard: Annotated[
+        bool, typer.Option("--tensorboard", help="Also log for TensorBoard; needs the extra qecnet[tensorboard].")
+    ] = False,
 ) -> None:
-    """Train a network to name shapes and their pose. Example: qec train --dataset shapes --config features --out runs/x
+    """Train a network to classify shapes and estimate their orientation.
 
-    The test split is never read.
+    Example: qec train --dataset shapes --config features --out runs/x
+
+    The test split is not used. Ctrl-C saves a checkpoint; --resume continues from there.
     """
     named: dict[str, Any] = {"dataset": dataset, "config": config, "start": start, "epochs": epochs}
     named["siamese"] = 0.1 if siamese else None
@@ -93,7 +102,7 @@ def train(
         try:
             state = run(chosen, frames, folder, among, watcher, 60 * save_minutes)
         except StoppedError as stopped:
-            console.print(f"{stopped}; saved in {out}: go on with --resume", highlight=False, soft_wrap=True)
+            console.print(f"{stopped}; saved in {out}; continue with --resume", highlight=False, soft_wrap=True)
             raise typer.Exit(STOPPED) from stopped
         if among.is_first:
             _finish(folder, chosen, state, frames, among, console)

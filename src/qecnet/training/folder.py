@@ -51,7 +51,7 @@ class RunFolder:
         files = self.settings, self.checkpoint, self.log, self.weights, self.result, self.curves
         if there := [file.name for file in files if file.exists()]:
             raise ValueError(
-                f"{self.path}: holds a run already ({there[0]}); go on with it with --resume, or give another --out"
+                f"{self.path}: holds a run already ({there[0]}); continue it with --resume, or give another --out"
             )
 
     def resumed_settings(self, given: Mapping[str, Any]) -> Settings:
