@@ -36,7 +36,8 @@ def main() -> None:
     try:
         seen, pairs = trial(qecnet.load(DEFAULT_MODEL), given.file, given.seed)
         told = summary(seen, pairs)
-        console.print(shapes_table(seen), pairs_table(pairs), told)
+        console.print(shapes_table(seen), pairs_table(pairs))
+        console.print(told, soft_wrap=True)
         given.out.mkdir(parents=True, exist_ok=True)
         drawn = BytesIO()
         picture(seen, [pair for pair in pairs if pair.differ], told).savefig(drawn, dpi=130)
