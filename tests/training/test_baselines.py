@@ -12,7 +12,7 @@ from qecnet.cli.main import app
 from qecnet.nn import load_network
 from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
-from qecnet.training.loop import StoppedError, Watcher, train
+from qecnet.training.loop import StoppedError, Watcher, train_network
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 
@@ -43,14 +43,14 @@ def figures(state):
 @pytest.mark.parametrize("kind", BASELINES)
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(kind, cache, tiny, tmp_path):
     settings = tiny(config=kind, method="flare", ema=0.5)
-    straight = train(settings, cache, RunFolder(tmp_path), ALONE, watcher(), 1e9)
+    straight = train_network(settings, cache, RunFolder(tmp_path), ALONE, watcher(), 1e9)
     (tmp_path / "stopped").mkdir()
     folder = RunFolder(tmp_path / "stopped")
     stop = watcher(lambda row: signal.raise_signal(signal.SIGTERM))
     with pytest.raises(StoppedError, match="stopped in epoch 2, step 1 of"):
-        train(settings, cache, folder, ALONE, stop, 1e9)
+        train_network(settings, cache, folder, ALONE, stop, 1e9)
     torch.manual_seed(1)
-    resumed = train(settings, cache, folder, ALONE, watcher(), 1e9)
+    resumed = train_network(settings, cache, folder, ALONE, watcher(), 1e9)
     for part in ("network", "average"):
         one, other = (getattr(state, part).state_dict() for state in (straight, resumed))
         assert all(torch.equal(one[name], other[name]) for name in one)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qecnet.files import read_tensors
-from qecnet.training.checkpoint import State, load, save
+from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
 from qecnet.training.step import new_state
 
 CPU = torch.device("cpu")
@@ -39,9 +39,9 @@ def trained(tiny, optimizer):
 
 
 def test_everything_comes_back_bit_for_bit(trained, tiny, optimizer, tmp_path):
-    save(tmp_path / "c", trained, ORIGIN)
+    save_checkpoint(tmp_path / "c", trained, ORIGIN)
     again = new_state(tiny(ema=0.9, seed=1, optimizer=optimizer), ["a", "b"], CPU)
-    load(tmp_path / "c", again, ORIGIN)
+    load_checkpoint(tmp_path / "c", again, ORIGIN)
     for part in ("network", "average"):
         before, after = (getattr(state, part).state_dict() for state in (trained, again))
         assert all(torch.equal(before[name], after[name]) for name in before)
@@ -76,14 +76,14 @@ def test_without_muon_in_torch_the_setting_is_refused(tiny, monkeypatch):
 
 def test_a_full_disk_leaves_the_last_one(trained, tmp_path):
     path = tmp_path / "c"
-    save(path, trained, ORIGIN)
+    save_checkpoint(path, trained, ORIGIN)
     before = path.read_bytes()
     trained.step += 1
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) // 2, hard))
     try:
         with pytest.raises(OSError, match=r"cannot be written .* the previous file, if any, is unchanged"):
-            save(path, trained, ORIGIN)
+            save_checkpoint(path, trained, ORIGIN)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert path.read_bytes() == before
@@ -93,7 +93,7 @@ def test_a_full_disk_leaves_the_last_one(trained, tmp_path):
 def test_what_a_killed_writer_left_aside_is_in_nobodys_way(trained, tmp_path):
     path = tmp_path / "c"
     (tmp_path / ".c-0123456789abcdef").write_bytes(b"half")
-    save(path, trained, ORIGIN)
+    save_checkpoint(path, trained, ORIGIN)
     assert read_tensors(path)[1]["step"] == 5
     assert {file.name for file in tmp_path.iterdir()} == {"c", ".c-0123456789abcdef"}, "names are random"
 
@@ -101,21 +101,21 @@ def test_what_a_killed_writer_left_aside_is_in_nobodys_way(trained, tmp_path):
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"\x80\x04" + b, lambda b: b""])
 def test_what_is_damaged_is_refused(trained, tiny, tmp_path, damage):
     path = tmp_path / "c"
-    save(path, trained, ORIGIN)
+    save_checkpoint(path, trained, ORIGIN)
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(ValueError, match="c: is damaged, or was not written by qecnet"):
-        load(path, new_state(tiny(), ["a", "b"], CPU), ORIGIN)
+        load_checkpoint(path, new_state(tiny(), ["a", "b"], CPU), ORIGIN)
 
 
 def test_another_network_is_refused_in_one_sentence(trained, tiny, tmp_path):
-    save(tmp_path / "c", trained, ORIGIN)
+    save_checkpoint(tmp_path / "c", trained, ORIGIN)
     with pytest.raises(ValueError, match="c: is not of the network that the run's settings describe") as refused:
-        load(tmp_path / "c", new_state(tiny(capsules=5), ["a", "b"], CPU), ORIGIN)
+        load_checkpoint(tmp_path / "c", new_state(tiny(capsules=5), ["a", "b"], CPU), ORIGIN)
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize(("name", "value"), [("classes", ["a", "c"]), ("frames", 8)])
 def test_other_data_than_it_was_trained_on_is_refused(trained, tiny, tmp_path, name, value):
-    save(tmp_path / "c", trained, ORIGIN)
+    save_checkpoint(tmp_path / "c", trained, ORIGIN)
     with pytest.raises(ValueError, match=f"was trained on other {name} "):
-        load(tmp_path / "c", new_state(tiny(), ["a", "b"], CPU), ORIGIN | {name: value})
+        load_checkpoint(tmp_path / "c", new_state(tiny(), ["a", "b"], CPU), ORIGIN | {name: value})

@@ -13,7 +13,7 @@ from qecnet.nn import FeatureConfig, FeatureNet, load_network
 from qecnet.training.batches import TrainingBatches, validation_batches
 from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
-from qecnet.training.loop import StoppedError, Watcher, train
+from qecnet.training.loop import StoppedError, Watcher, train_network
 from qecnet.training.step import new_state, train_step
 
 ALONE = Processes(0, 1, torch.device("cpu"))
@@ -49,14 +49,14 @@ def test_a_run_writes_weights_that_are_read_again(options, cache, tmp_path):
 def test_a_run_that_was_stopped_goes_on_bit_for_bit(cache, tiny, tmp_path):
     """With dropout, frames left out at random, and an average of the weights."""
     settings = tiny(config="features", method="flare", ema=0.5, dropped=0.3)
-    straight = train(settings, cache, RunFolder(tmp_path), ALONE, watcher(), 1e9)
+    straight = train_network(settings, cache, RunFolder(tmp_path), ALONE, watcher(), 1e9)
     (tmp_path / "stopped").mkdir()
     folder = RunFolder(tmp_path / "stopped")
     stop = watcher(lambda row: signal.raise_signal(signal.SIGTERM))
     with pytest.raises(StoppedError, match="stopped in epoch 2, step 1 of"):
-        train(settings, cache, folder, ALONE, stop, 1e9)
+        train_network(settings, cache, folder, ALONE, stop, 1e9)
     torch.manual_seed(1)
-    resumed = train(settings, cache, folder, ALONE, watcher(), 1e9)
+    resumed = train_network(settings, cache, folder, ALONE, watcher(), 1e9)
     for part in ("network", "average"):
         one, other = (getattr(state, part).state_dict() for state in (straight, resumed))
         assert all(torch.equal(one[name], other[name]) for name in one)

@@ -4,10 +4,11 @@ Quaternions are WXYZ, Hamilton, unit, last axis 4; leading axes are batch axes. 
 any device and never makes it wait for the host. Shapes are checked always, values inside `checking()`.
 """
 
-from ._check import checking
+from ._check import check_quaternion, check_weights, checking, is_checking
 from .eigen import dominant_eigenvector
 from .mean import weighted_mean
 from .median import Weighting, lq_median, weiszfeld_weights
+from .modes import full_precision, grad_where, is_exporting
 from .quaternion import (
     angular_distance,
     canonicalize,
@@ -26,11 +27,17 @@ __all__ = [
     "Weighting",
     "angular_distance",
     "canonicalize",
+    "check_quaternion",
+    "check_weights",
     "checking",
     "conjugate",
     "dominant_eigenvector",
     "from_matrix",
     "from_rotvec",
+    "full_precision",
+    "grad_where",
+    "is_checking",
+    "is_exporting",
     "left_matrix",
     "lq_median",
     "multiply",

@@ -5,11 +5,11 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from qecnet import training
 from qecnet.cli._output import one_sentence
-from qecnet.training import command
 
 
-@functools.wraps(command.train)
+@functools.wraps(training.train)
 def train(**options: Any) -> None:
     with one_sentence():
-        command.train(**options)
+        training.train(**options)

@@ -36,10 +36,10 @@ def view(
             from qecnet.formats import read
             from qecnet.models import load
         try:
-            from qecnet.viewer.serve import serve
+            from qecnet.viewer import serve_viewer
         except ImportError as error:
             raise ValueError(
                 f"the viewer needs aiohttp, which cannot be imported ({error}); pip install 'qecnet[viewer]'"
             ) from error
         shape = None if file is None else read(file)
-        serve(load(model), shape, host, port, browser=browser, echo=typer.echo)
+        serve_viewer(load(model), shape, host, port, browser=browser, echo=typer.echo)

@@ -1,8 +1,8 @@
 """Labelled collections of shapes (ModelNet, scanned objects, folders, procedural furniture) and their cached frames."""
 
 from qecnet.datasets.cache import FrameCache, frame_cache
+from qecnet.datasets.class_folders import is_ignored
 from qecnet.datasets.dataset import Dataset, Item, derive_seed, stratified_split
-from qecnet.datasets.folder import is_ignored
 from qecnet.datasets.furniture import FURNITURE_CLASSES, make_furniture, make_shape
 from qecnet.datasets.opening import open_dataset
 from qecnet.datasets.symmetry import NO_SYMMETRY, SymmetryGroup, symmetry_of, training_symmetry

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from qecnet.datasets._sources import Hdf5Source, open_hdf5
+from qecnet.datasets.class_folders import find_entries, list_members
 from qecnet.datasets.dataset import Dataset, Item
-from qecnet.datasets.folder import find_entries, list_members
 
 _NAMES = "_shape_names.txt"
 

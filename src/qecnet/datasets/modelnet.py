@@ -1,8 +1,8 @@
 """ModelNet10 and ModelNet40 (Wu et al. 2015): how many shapes the official splits have, and what differs from them.
 
 They are read in any form in which they are distributed: folders or a zip of `<class>/<split>/<file>` with meshes or
-clouds in any format (`folder.py`), packed zips of Draco clouds (`_sources.py`), and lists of resampled clouds or HDF5
-files (`_lists.py`).
+clouds in any format (`class_folders.py`), packed zips of Draco clouds (`_sources.py`), and lists of resampled clouds
+or HDF5 files (`_lists.py`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
-from qecnet.datasets import _lists, folder, modelnet, scanned_objects
+from qecnet.datasets import _lists, class_folders, modelnet, scanned_objects
 from qecnet.datasets.dataset import Dataset
 from qecnet.datasets.furniture import make_furniture
 
@@ -41,8 +41,8 @@ def open_dataset(name: str, path: str | os.PathLike[str] | None = None, *, per_c
     if path.is_dir() and not any(path.iterdir()):
         raise ValueError(f"{path}: is an empty folder; give the path of a dataset")
     if name == scanned_objects.NAME:
-        return scanned_objects.open_folder(path)
-    dataset, has_splits = _lists.open_lists(path, name) or folder.open_folder(path, name)
+        return scanned_objects.open_scanned_objects(path)
+    dataset, has_splits = _lists.open_lists(path, name) or class_folders.open_folder(path, name)
     if name not in modelnet.OFFICIAL:
         return dataset
     if not has_splits:

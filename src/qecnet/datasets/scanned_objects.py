@@ -16,7 +16,7 @@ from qecnet.datasets.dataset import Dataset, Item
 NAME = "scanned_objects"
 
 
-def open_folder(path: Path) -> Dataset:
+def open_scanned_objects(path: Path) -> Dataset:
     """Open the folder that holds `<name>/model.obj`; only the geometry is read.
 
     Raises:

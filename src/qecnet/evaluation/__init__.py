@@ -44,7 +44,7 @@ from qecnet.evaluation.summary import (
     format_percent,
     summarize,
 )
-from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles, symmetric_distance
+from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_angles, symmetric_distance
 from qecnet.evaluation.unfinished import open_unfinished
 
 __all__ = [

@@ -11,7 +11,7 @@ from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import group_errors, relative_rotation, rotation_angles
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.results import ModeErrors, ProtocolName, RotationModes, RotationResult
-from qecnet.evaluation.symmetry import IDENTITY, symmetric_angles
+from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_angles
 from qecnet.evaluation.views import TestView
 
 _REFERENCES = 20

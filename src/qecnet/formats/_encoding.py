@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qecnet.geometry.cloud import PointCloud
+from qecnet.geometry import PointCloud
 
 
 def cloud_table(cloud: PointCloud) -> NDArray[Any]:

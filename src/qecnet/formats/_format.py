@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from qecnet.formats._parts import Parts
 from qecnet.formats.motion import Motion
-from qecnet.geometry.cloud import PointCloud
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh, PointCloud
 
 
 @dataclass(frozen=True)

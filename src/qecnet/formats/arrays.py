@@ -15,7 +15,7 @@ from qecnet.formats._encoding import cloud_table
 from qecnet.formats._format import Format
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size, find_normals, parts_from_table
 from qecnet.formats.motion import Motion
-from qecnet.geometry.cloud import PointCloud
+from qecnet.geometry import PointCloud
 
 _DEFLATE_RATIO = 1032  # the most that deflate can do: 258 bytes in two bits
 _ZIP = b"PK\x03\x04", b"PK\x05\x06"

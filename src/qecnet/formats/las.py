@@ -11,7 +11,7 @@ from qecnet.formats._format import Format
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
 from qecnet.formats.motion import Array, Motion
 from qecnet.formats.scenes import import_extra
-from qecnet.geometry.cloud import PointCloud
+from qecnet.geometry import PointCloud
 
 _STEPS = 10**9  # coordinates are stored as whole multiples of a scale; int32 holds two billion
 

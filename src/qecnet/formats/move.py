@@ -16,8 +16,7 @@ from qecnet.formats._materials import MaterialCopy
 from qecnet.formats.motion import Array, Motion
 from qecnet.formats.read import STANDARD_INPUT, as_read_error, load_bytes, read_bytes
 from qecnet.formats.write import write
-from qecnet.geometry.cloud import PointCloud
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh, PointCloud
 
 
 def move_file(source: str | os.PathLike[str], target: str | os.PathLike[str], motion: Motion) -> list[Path]:

@@ -12,7 +12,7 @@ from qecnet.formats._numbers import blank_comments, parse_numbers, parse_rows
 from qecnet.formats._parts import Malformed, Parts, to_integers, triangulate
 from qecnet.formats._rewriting import find_triples, move_words
 from qecnet.formats.motion import Motion
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh
 
 _MAGIC = re.compile(rb"(v|vn|vt|f|o|g|s|mtllib|usemtl)[ \t]")
 _VERTEX = re.compile(rb"^[ \t]*v[ \t]+(\S+[ \t]+\S+[ \t]+\S+)?", re.MULTILINE)

@@ -13,7 +13,7 @@ from qecnet.formats._numbers import blank_comments, parse_numbers, parse_rows
 from qecnet.formats._parts import Malformed, Parts, to_integers, triangulate
 from qecnet.formats._rewriting import find_words, move_words
 from qecnet.formats.motion import Motion
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh
 
 _HEADER = re.compile(rb"\s*(?:ST)?C?(N?)OFF\s*(\d{1,18})\s+(\d{1,18})(?:[ \t]+-?\d+)?(?=\s|\Z)", re.IGNORECASE)
 _MAGIC = re.compile(rb"(ST)?C?N?OFF[\s\d]", re.IGNORECASE)

@@ -15,7 +15,7 @@ from qecnet.formats._numbers import parse_numbers
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size, stack_columns
 from qecnet.formats._rewriting import find_words, move_named_words
 from qecnet.formats.motion import XYZ, Motion, move_columns
-from qecnet.geometry.cloud import PointCloud
+from qecnet.geometry import PointCloud
 
 _MAGIC = re.compile(rb"(VERSION|FIELDS)[ \t]")
 _HEADER = re.compile(rb"(.*?)^DATA[ \t]+(\w+)[ \t]*\r?\n", re.DOTALL | re.MULTILINE)

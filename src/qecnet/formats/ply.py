@@ -16,8 +16,7 @@ from qecnet.formats._numbers import parse_numbers
 from qecnet.formats._parts import Malformed, Parts, stack_columns, to_integers, triangulate
 from qecnet.formats._rewriting import find_words, move_named_words
 from qecnet.formats.motion import XYZ, Motion, check_float, move_columns
-from qecnet.geometry.cloud import PointCloud
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh, PointCloud
 
 _TYPES = {
     "char": "i1",

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from qecnet.formats import _registry
-from qecnet.geometry.cloud import PointCloud
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh, PointCloud
 
 STANDARD_INPUT = "-"
 

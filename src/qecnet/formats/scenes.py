@@ -16,7 +16,7 @@ import numpy as np
 from qecnet.formats._format import Format
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
 from qecnet.formats.motion import Motion
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh
 
 _GLB_HEADER = 12  # magic, version and length of the file
 _CHUNK_HEADER = 8  # length and kind of a chunk; the first chunk holds JSON

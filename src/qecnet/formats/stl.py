@@ -13,7 +13,7 @@ from qecnet.formats._numbers import blank_comments, parse_numbers
 from qecnet.formats._parts import Malformed, Parts
 from qecnet.formats._rewriting import find_triples, move_words
 from qecnet.formats.motion import Array, Motion
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh
 
 _HEADER = 84  # 80 bytes of anything and the number of triangles
 _TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])

@@ -11,7 +11,7 @@ from qecnet.formats._numbers import blank_comments, is_number, parse_table
 from qecnet.formats._parts import Malformed, Parts, find_normals, parts_from_table
 from qecnet.formats._rewriting import find_words, move_named_words, move_words, word_values
 from qecnet.formats.motion import XYZ, Motion
-from qecnet.geometry.cloud import PointCloud
+from qecnet.geometry import PointCloud
 
 _SEPARATORS = bytes.maketrans(b",;\"'", b"    ")
 _HEAD = 1 << 16

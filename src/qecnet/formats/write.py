@@ -7,8 +7,7 @@ from pathlib import Path
 
 from qecnet.files import write_whole
 from qecnet.formats._registry import BY_SUFFIX
-from qecnet.geometry.cloud import PointCloud
-from qecnet.geometry.mesh import Mesh
+from qecnet.geometry import Mesh, PointCloud
 
 
 def write(path: str | os.PathLike[str], shape: Mesh | PointCloud) -> None:

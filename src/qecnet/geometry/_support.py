@@ -23,7 +23,7 @@ LEVEL = 3e-5
 
 @dataclass(frozen=True)
 class Centred:
-    """A cloud at radius 1 about its centroid, but for stray points, so that one tolerance fits every scale.
+    """A cloud at radius 1 about its centroid, but for outlying points, so that one tolerance fits every scale.
 
     Attributes:
         points: (N, 3) float64.
@@ -70,7 +70,7 @@ def search_tree(points: Array) -> cKDTree:
 
 
 def centred(points: Tensor) -> Centred:
-    """Takes the centroid off (N, 3) points and divides by the largest radius, that of stray points left out."""
+    """Takes the centroid off (N, 3) points and divides by the largest radius, that of outlying points left out."""
     array = to_array(points)
     centre = array[0] + (array - array[0]).mean(0)
     array = array - centre
@@ -85,7 +85,11 @@ def centred(points: Tensor) -> Centred:
 
 
 def _reach(squares: Array) -> float:
-    """The largest of (N,) squared distances, leaving out stray points: those three times as far as 99 in 100 are."""
+    """The largest of (N,) squared distances, leaving out outlying points: three times as far as 99 in 100 are.
+
+    This only sets the unit of length, before there is a search tree; which points are strays, by their neighbours and
+    at any distance, only `find_strays` says.
+    """
     most = np.partition(squares, (rank := 99 * (len(squares) - 1) // 100))[rank]
     near = squares <= 9 * most
     return float(squares.max() if most == 0 or near.all() else squares[near].max())

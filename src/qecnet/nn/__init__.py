@@ -3,7 +3,6 @@
 Poses are quaternions, WXYZ, Hamilton, unit; a capsule of activation 0 is masked and changes no result.
 """
 
-from .calibration import calibrated, fit_temperature
 from .capsules import Capsules, Pooling
 from .features import FeatureConfig, FeatureNet, Neighbourhood
 from .fused import use_fused_routing
@@ -23,6 +22,7 @@ from .registry import (
     training_defaults,
 )
 from .routing import Gradients, Routed, route
+from .temperature import calibrated, fit_temperature
 from .weights import count_parameters, load_network, save_network, start_from
 
 __all__ = [

@@ -5,8 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..algebra import Weighting, weiszfeld_weights
-from ..algebra.modes import is_exporting
+from ..algebra import Weighting, is_exporting, weiszfeld_weights
 from ._slices import flat, pieces, scratch
 
 
@@ -44,7 +43,15 @@ def weigh(poses: Tensor, votes: Tensor, weighting: Weighting, exponent: float) -
     return sigma.view(votes.shape[:-1])
 
 
-class _Moments(torch.autograd.Function):
+class _SavesInputs(torch.autograd.Function):
+    """A function whose gradient needs its inputs."""
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+        ctx.save_for_backward(*inputs)
+
+
+class _Moments(_SavesInputs):
     """Keeps no weighted copy of the votes."""
 
     @staticmethod
@@ -56,10 +63,6 @@ class _Moments(torch.autograd.Function):
             torch.mul(v[piece].mT, w[piece][..., None, :], out=weighted)
             torch.matmul(weighted, v[piece], out=moments[piece])
         return moments.view(*votes.shape[:-2], 4, 4)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     @torch.autograd.function.once_differentiable
@@ -77,7 +80,7 @@ class _Moments(torch.autograd.Function):
         return for_votes.view(votes.mT.shape).mT, for_weights.mul_(0.5).view(weights.shape)
 
 
-class _Angles(torch.autograd.Function):
+class _Angles(_SavesInputs):
     """`δ = 2 atan2(|v − (p·v) p|, |p·v|)`: exact for small angles, where 2 acos|p·v| is not, as is its gradient."""
 
     @staticmethod
@@ -88,10 +91,6 @@ class _Angles(torch.autograd.Function):
             cosine, sine = _cosine_and_sine(p[piece], v[piece])
             torch.atan2(sine, cosine.abs_(), out=delta[piece]).mul_(2)
         return delta.view(votes.shape[:-1])
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-        ctx.save_for_backward(*inputs)
 
     @staticmethod
     @torch.autograd.function.once_differentiable

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..algebra._check import is_checking
+from ..algebra import is_checking
 
 
 @dataclass(frozen=True, eq=False)

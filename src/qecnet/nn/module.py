@@ -3,8 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..algebra import Weighting, conjugate, rotate, weighted_mean
-from ..algebra.modes import full_precision
+from ..algebra import Weighting, conjugate, full_precision, rotate, weighted_mean
 from .capsules import Capsules, Pooling
 from .fused import canonical_fused, is_fused, route_fused
 from .kernel import Nonlinearity, TransformKernel

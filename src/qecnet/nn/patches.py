@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ..algebra.modes import grad_where
+from ..algebra import grad_where
 from .capsules import Pooling
 from .fused import is_fused, pool_fused
 from .reading import distances

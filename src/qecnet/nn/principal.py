@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor
 
-from ..algebra.modes import grad_where
+from ..algebra import grad_where
 
 _SWEEPS = 5
 """Four leave nothing of a matrix's other entries in float64, and one is to spare."""

@@ -6,8 +6,7 @@ Neighbours rotate with the frame that they are seen from, so that no rotation of
 import torch
 from torch import Tensor, nn
 
-from ..algebra import to_matrix
-from ..algebra.modes import grad_where, is_exporting
+from ..algebra import grad_where, is_exporting, to_matrix
 from .capsules import Capsules
 
 SEEN = 14

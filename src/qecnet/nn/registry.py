@@ -7,7 +7,7 @@ from typing import Any, ClassVar, get_args, get_origin, get_type_hints
 
 from torch import Tensor, nn
 
-from ..algebra.modes import full_precision
+from ..algebra import full_precision
 from ..geometry import OrientedPoints
 from .prediction import PatchCapsules, Prediction, VotingRound
 

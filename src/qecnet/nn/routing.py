@@ -9,9 +9,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from ..algebra import Weighting, dominant_eigenvector
-from ..algebra._check import check_quaternion, check_weights, is_checking
-from ..algebra.modes import grad_where
+from ..algebra import Weighting, check_quaternion, check_weights, dominant_eigenvector, grad_where, is_checking
 from .agreement import angles_to, moments_of, weigh
 
 Gradients = Literal["last", "all"]

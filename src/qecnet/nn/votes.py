@@ -5,8 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ..algebra import multiply
-from ..algebra.modes import is_exporting
+from ..algebra import is_exporting, multiply
 from ._slices import flat, pieces, scratch
 
 

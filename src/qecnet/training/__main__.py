@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from qecnet.training.command import train
+from qecnet.training import train
 
 
 @functools.wraps(train)

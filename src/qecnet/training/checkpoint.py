@@ -46,7 +46,7 @@ class State:
         return {"network": self.network} | ({"average": self.average} if self.average else {})
 
 
-def save(path: Path, state: State, origin: dict[str, Any]) -> None:
+def save_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
     """Writes a checkpoint; `origin` is what it was trained on, to be compared when it is loaded."""
     tensors: dict[str, Tensor] = {}
     for part, network in state._parts().items():
@@ -58,7 +58,7 @@ def save(path: Path, state: State, origin: dict[str, Any]) -> None:
     write_tensors(path, tensors, rest)
 
 
-def load(path: Path, state: State, origin: dict[str, Any]) -> None:
+def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
     """Puts a checkpoint into a new `state`, or refuses with a sentence one of another origin or network."""
     tensors, found = read_tensors(path)
     for name, value in found.get("origin", {}).items():

@@ -16,8 +16,7 @@ from qecnet.training.checkpoint import State
 from qecnet.training.display import display, draw_curves
 from qecnet.training.distributed import Processes, processes
 from qecnet.training.folder import RunFolder
-from qecnet.training.loop import StoppedError
-from qecnet.training.loop import train as run
+from qecnet.training.loop import StoppedError, train_network
 from qecnet.training.settings import Settings, make_settings, parse_setting, read_settings
 from qecnet.training.step import initial_network
 from qecnet.training.tensorboard import tensorboard
@@ -100,7 +99,7 @@ def train(
         if among.is_first and use_tensorboard:
             watcher.epoch.append(stack.enter_context(tensorboard(out / "tensorboard")))
         try:
-            state = run(chosen, frames, folder, among, watcher, 60 * save_minutes)
+            state = train_network(chosen, frames, folder, among, watcher, 60 * save_minutes)
         except StoppedError as stopped:
             console.print(f"{stopped}; saved in {out}; continue with --resume", highlight=False, soft_wrap=True)
             raise typer.Exit(STOPPED) from stopped

@@ -12,7 +12,7 @@ import torch
 
 from qecnet.datasets import FrameCache, training_symmetry
 from qecnet.training.batches import TrainingBatches, checksum, prefetched
-from qecnet.training.checkpoint import State, load, save
+from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
 from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
 from qecnet.training.objective import learning_rate
@@ -34,7 +34,7 @@ class Watcher:
     epoch: list[Callable[[dict[str, Any]], None]]
 
 
-def train(
+def train_network(
     settings: Settings,
     cache: FrameCache,
     folder: RunFolder,
@@ -57,7 +57,7 @@ def train(
     resumed = folder.checkpoint.exists()  # and needs what it once started with no more
     state = new_state(replace(settings, start="") if resumed else settings, cache.classes, processes.device)
     if resumed:
-        load(folder.checkpoint, state, origin)
+        load_checkpoint(folder.checkpoint, state, origin)
     if processes.is_first:
         folder.write_settings(settings)
         folder.write_log(state.rows)
@@ -80,7 +80,7 @@ def train(
                 state.step += 1
                 watcher.step(state, batches.steps)
                 if processes.is_first and (stopping or time.monotonic() - saved >= save_every):
-                    save(folder.checkpoint, state, origin)
+                    save_checkpoint(folder.checkpoint, state, origin)
                     saved = time.monotonic()
                 if stopping:
                     raise StoppedError(f"stopped in epoch {state.epoch + 1}, step {state.step} of {batches.steps}")
@@ -90,7 +90,7 @@ def train(
             state.rows.append(row)
             state.epoch, state.step, state.totals = state.epoch + 1, 0, {}
             if processes.is_first:
-                save(folder.checkpoint, state, origin)
+                save_checkpoint(folder.checkpoint, state, origin)
                 folder.write_weights(state.result, cache.classes, settings)
                 folder.write_log(state.rows)
             saved = time.monotonic()

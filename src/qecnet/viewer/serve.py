@@ -25,7 +25,7 @@ from qecnet.viewer.session import Networks
 _PORTS_TRIED = 100
 
 
-def serve(
+def serve_viewer(
     model: Model, file: Mesh | PointCloud | None, host: str, port: int, *, browser: bool, echo: Callable[[str], None]
 ) -> None:
     """Serves the page until a signal stops it.

@@ -32,6 +32,8 @@ from qecnet.evaluation.results import (
 )
 from qecnet.evaluation.run import Epoch, EvaluatedRun
 
+__all__ = ["Report", "build_report", "render_page"]
+
 
 @dataclass(frozen=True)
 class Report:

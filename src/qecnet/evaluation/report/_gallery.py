@@ -19,7 +19,7 @@ from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.report._results import sort_classes
 from qecnet.evaluation.report._table import ReportTable, data_table
 from qecnet.evaluation.rotation import pair_angles, siamese_pairs
-from qecnet.evaluation.symmetry import IDENTITY
+from qecnet.evaluation.symmetric_errors import IDENTITY
 
 WORST = 20
 _POINTS = 1400

@@ -9,11 +9,11 @@ import warnings
 import torch
 from torch import Tensor
 
-from ...algebra.modes import is_exporting
+from ...algebra import is_exporting
 from .build import library, reason
 from .canonical import canonical_fused
 from .pooling import pool_fused
-from .routing import route_fused
+from .routed import route_fused
 
 __all__ = ["canonical_fused", "is_fused", "pool_fused", "route_fused", "use_fused_routing"]
 
