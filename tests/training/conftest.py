@@ -6,6 +6,7 @@ import sys
 import time
 from pathlib import Path
 
+import benchmarks.baselines  # noqa: F401  registers the networks that some tests train
 import pytest
 
 from qecnet.datasets import frame_cache, make_furniture
