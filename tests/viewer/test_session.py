@@ -97,6 +97,15 @@ def distance_to(points, positions):
     return np.linalg.norm(positions[:, None] - points[None], axis=-1).min(1)
 
 
+def test_layers_lie_on_a_shape_with_a_far_stray(session, store, request_of):
+    chair = view_shape(make_shape("chair", 1), CorruptionLevels(10_000), session._networks.model.config).cloud.points
+    stray = torch.tensor([[3.0, 1.0, 2.0]], dtype=torch.float64)
+    number = store.add("key", PointCloud(torch.cat((chair[:5_000], stray)), name="scan"))
+    _, arrays = unpack(session.respond(request_of(upload=number, corruption=CorruptionLevels(10_000), layers=LAYERS)))
+    for name in ("frames.positions", "patches.centres", "capsules.positions"):
+        assert distance_to(arrays["shape.points"], arrays[name]).max() < 1e-5, name
+
+
 @pytest.mark.parametrize("which", ["networks", "paper"])
 def test_votes_lead_to_the_pose(which, request):
     networks = request.getfixturevalue(which)
