@@ -15,7 +15,7 @@ from qecnet.training import command
 from qecnet.training.batches import TrainingBatches
 from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
-from qecnet.training.loop import Watcher, train
+from qecnet.training.loop import Watcher, train_network
 from qecnet.training.step import new_state, train_step
 from qecnet.training.validate import held_out, held_out_temperature, validate
 
@@ -133,7 +133,7 @@ def test_a_run_that_fails_midway_resumes_to_the_same_weights(cache, tiny, tmp_pa
     def go(name, step):
         folder = RunFolder(tmp_path / name)
         with folder.claimed():
-            train(settings, cache, folder, ALONE, Watcher(step, []), save_every=0)
+            train_network(settings, cache, folder, ALONE, Watcher(step, []), save_every=0)
         return tmp_path / name
 
     whole = go("whole", lambda *_: None)
