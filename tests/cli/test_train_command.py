@@ -91,7 +91,7 @@ def test_a_folder_that_holds_a_run_is_refused_and_left_alone(run, file, trained)
 def test_a_resume_with_another_setting_is_refused_by_its_name(run, trained, change, then, now):
     before = contents(trained)
     said = refusal(run("--out", trained, "--resume", "--set", change))
-    assert f"was begun with {change.partition('=')[0]} = {then}, not {now};" in said
+    assert f"was started with {change.partition('=')[0]} = {then}, not {now};" in said
     assert contents(trained) == before
 
 
@@ -123,7 +123,7 @@ def test_a_damaged_run_is_refused(run, trained, name):
         (["--dataset", "shapes", "--data", "{}/empty"], "empty: shapes are generated, not read"),
         (["--config", "ours"], "config is 'ours'; it must be one of features, paper, release"),
         (["--set", "epochs=few"], "epochs is 'few'; it must be a whole number"),
-        (["--set", "speed=1"], "speed is no setting"),
+        (["--set", "speed=1"], "speed is not a setting"),
         (["--settings", "{}/absent.toml"], "absent.toml: cannot be opened"),
         (["--dataset", "shapes", "--set", "per_class=1"], "per_class is 1; a train and a test split need at least 2"),
     ],
@@ -143,13 +143,13 @@ def test_bad_input_is_one_sentence_and_nothing_is_made(run, tmp_path, arguments,
 
 
 def test_a_file_for_a_folder_is_refused(run, file):
-    assert "run.toml: is a file; give --out a folder" in refusal(run("--settings", file, "--out", file))
+    assert "run.toml: is a file; choose a folder for --out" in refusal(run("--settings", file, "--out", file))
     assert file.read_text() == TINY
 
 
 def test_a_batch_larger_than_the_data_is_refused(run, file, tmp_path):
     result = run("--settings", file, "--out", tmp_path / "run", "--set", "batch_size=500")
-    assert "batch_size is 500, with 10 shapes to train on" in refusal(result)
+    assert "batch_size is 500, with 10 training shapes" in refusal(result)
     assert contents(tmp_path / "run") == {}
 
 

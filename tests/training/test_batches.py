@@ -82,7 +82,7 @@ def test_the_seed_decides(batches):
 
 
 def test_a_batch_larger_than_what_there_is_is_refused(batches):
-    with pytest.raises(ValueError, match="batch_size is 51, with 50 shapes to train on; set a smaller one"):
+    with pytest.raises(ValueError, match="batch_size is 51, with 50 training shapes; set a smaller one"):
         batches(batch_size=51)
 
 

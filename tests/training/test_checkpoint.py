@@ -109,7 +109,7 @@ def test_what_is_damaged_is_refused(trained, tiny, tmp_path, damage):
 
 def test_another_network_is_refused_in_one_sentence(trained, tiny, tmp_path):
     save_checkpoint(tmp_path / "c", trained, ORIGIN)
-    with pytest.raises(ValueError, match="c: is not of the network that the run's settings describe") as refused:
+    with pytest.raises(ValueError, match="c: does not fit the run's settings; start a new run") as refused:
         load_checkpoint(tmp_path / "c", new_state(tiny(capsules=5), ["a", "b"], CPU), ORIGIN)
     assert "\n" not in str(refused.value)
 

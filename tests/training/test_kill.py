@@ -66,7 +66,7 @@ def test_two_runs_never_write_into_one_folder(start, options, wait_for_step, tmp
     second = start(TRAINING, *options(folder, epochs=1000, batch_size=2), "--resume")
     _, errors = second.communicate(timeout=300)
     assert second.returncode == 1
-    assert errors.strip() == f"qec: {folder}: another process trains into it; wait for it, or give another --out"
+    assert errors.strip() == f"qec: {folder}: is in use by another run; wait for it, or choose another --out"
     assert run.poll() is None
     run.kill()
 

@@ -44,14 +44,14 @@ def test_a_runs_own_settings_can_be_given_to_another(tmp_path):
     assert make_settings(read_settings(file)) == settings
     for damaged in ("{", "3", "[1]"):
         file.write_text(damaged)
-        with pytest.raises(ValueError, match=r"settings\.json: is not a file of settings"):
+        with pytest.raises(ValueError, match=r"settings\.json: is not a settings file"):
             read_settings(file)
 
 
 @pytest.mark.parametrize("damaged", ["{", "3", "[1]", '{"epochs": "many"}'])
 def test_a_runs_settings_that_are_damaged_are_refused(tmp_path, damaged):
     (tmp_path / "settings.json").write_text(damaged)
-    with pytest.raises(ValueError, match=r"settings\.json: is damaged \(.*; give another --out and begin anew"):
+    with pytest.raises(ValueError, match=r"settings\.json: is damaged \(.*; start a new run in another --out"):
         RunFolder(tmp_path).resumed_settings({})
 
 
@@ -61,7 +61,7 @@ def test_a_file_is_toml(tmp_path):
     settings = make_settings(read_settings(file))
     assert (settings.schedule, settings.learning_rate, settings.margin) == ("onecycle", 1.0, (0.2, 0.9))
     file.write_text("schedule onecycle")
-    with pytest.raises(ValueError, match=r"run\.toml: is not a file of settings"):
+    with pytest.raises(ValueError, match=r"run\.toml: is not a settings file"):
         read_settings(file)
     with pytest.raises(ValueError, match=r"absent\.toml: cannot be opened"):
         read_settings(tmp_path / "absent.toml")
@@ -79,7 +79,7 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"epoch": 3}, "epoch is no setting; there are dataset"),
+        ({"epoch": 3}, "epoch is not a setting; use one of dataset"),
         ({"epochs": "many"}, "epochs is 'many'; it must be a whole number"),
         ({"epochs": True}, "epochs is True; it must be a whole number"),
         ({"epochs": 0}, "epochs is 0; it must be at least 1"),

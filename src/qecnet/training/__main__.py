@@ -19,7 +19,7 @@ def main(**options: Any) -> None:
 
 
 def leave(code: str | int | None) -> None:
-    """Ends the process at once. gloo's threads may outlive the interpreter, and then abort a run that is done."""
+    """End the process at once: gloo's threads may outlive the interpreter and abort a completed run."""
     if isinstance(code, str):
         print(code, file=sys.stderr)
     sys.stdout.flush()

@@ -1,7 +1,7 @@
-"""Batches of frames for training: gathered by index from the memory-mapped cache, ahead of time, in another thread.
+"""Batches of frames for training, gathered from the memory-mapped cache by a background thread.
 
-Everything drawn follows from the seed, the epoch and the step alone. So a run can go on from any step with no
-generator's state to keep, and each process of several finds its piece of the same batch by itself.
+All random numbers follow from the seed, the epoch and the step. A run can therefore resume at any step without the
+state of a generator, and each of several processes finds its part of a batch by itself.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from qecnet.training.settings import Settings
 from qecnet.training.stretch import stretch
 
 _ORDER, _SUBSAMPLING, _AUGMENTATION, _ROTATION = range(4)
-"""What is drawn: one stream of random numbers each."""
+"""Streams of random numbers."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Clouds (B) with labels (L).
+    """B clouds with L labels.
 
-    L = B, or B/2 for pairs: then clouds i and L + i are two subsamplings of one shape.
+    L = B, or B/2 for pairs: then clouds i and L + i are two subsamples of one shape.
     """
 
     points: OrientedPoints
@@ -44,22 +44,29 @@ class Batch:
 
 
 class TrainingBatches:
-    """The batches of each epoch, of some shapes of a cache: (B,) `shapes`, indices into it.
+    """The batches of each epoch, in a new order and with the next subsample of each shape.
 
-    Each epoch has its own order and takes the next subsampling of each shape. What is left over after the last full
-    batch waits for another epoch's order.
+    An incomplete last batch is left out.
+
+    Args:
+        cache: the frames.
+        shapes: (N) indices of the training shapes in the cache.
+        settings: of the run.
+
+    Raises:
+        ValueError: if there are fewer shapes than `batch_size`.
     """
 
     def __init__(self, cache: FrameCache, shapes: Tensor, settings: Settings) -> None:
         if len(shapes) < settings.batch_size:
             raise ValueError(
-                f"batch_size is {settings.batch_size}, with {len(shapes)} shapes to train on; set a smaller one"
+                f"batch_size is {settings.batch_size}, with {len(shapes)} training shapes; set a smaller one"
             )
         self.cache, self.shapes, self.settings = cache, shapes, settings
         self.steps = len(shapes) // settings.batch_size
 
     def after(self, epoch: int, step: int, piece: slice) -> Iterator[Batch]:
-        """All batches of a run from this place on; of each, the `piece` of its shapes that one process works on."""
+        """Yield all batches of a run from an epoch and step on; of each, the `piece` that one process works on."""
         size, seed, count = self.settings.batch_size, self.settings.seed, self.cache.subsamplings
         offsets = torch.randint(count, (len(self.cache),), generator=_generator(seed, _SUBSAMPLING))
         for at in range(epoch, self.settings.epochs):
@@ -70,7 +77,7 @@ class TrainingBatches:
                 yield self._batch(chosen, subsampling, piece, _generator(seed, _AUGMENTATION, at, number))
 
     def _batch(self, chosen: Tensor, subsampling: Tensor, piece: slice, generator: torch.Generator) -> Batch:
-        """Draws for the whole batch, whichever piece of it is taken."""
+        """Gather one batch; random numbers are drawn for the whole batch, whatever the piece."""
         count, views = self.cache.subsamplings, [subsampling]
         if self.settings.siamese > 0:
             views.append((subsampling + torch.randint(1, count, chosen.shape, generator=generator)) % count)
@@ -87,10 +94,10 @@ class TrainingBatches:
 def validation_batches(
     cache: FrameCache, shapes: Tensor, size: int, *, rotated: bool
 ) -> Iterator[tuple[Batch, Tensor]]:
-    """Each shape once, its first subsampling, as it is (NR) or randomly rotated (AR), with the rotations (B, 4), WXYZ.
+    """Yield the first subsample of each shape, upright (NR) or randomly rotated (AR), with rotations (B, 4), WXYZ.
 
-    A shape's rotation follows from its place in the cache, so that it is the same in each epoch and in each run. Frames
-    are rotated with the points: the protocol "paper". (The strict one estimates them after the rotation.)
+    The rotation depends only on the shape's index in the cache, so that it is the same in each epoch and each run.
+    Frames are rotated with the points, as in the protocol "paper"; the strict one estimates them after the rotation.
     """
     for first in range(0, len(shapes), size):
         chosen = shapes[first : first + size]
@@ -102,7 +109,7 @@ def validation_batches(
 
 
 def prefetched(items: Iterable[T], depth: int = 4) -> Generator[T]:
-    """The items, made by a background thread up to `depth` ahead; an error there is raised here. Close it when done."""
+    """Yield items that a background thread makes up to `depth` ahead; its errors are raised here. Close when done."""
     ready: queue.Queue[tuple[T, ...] | BaseException] = queue.Queue(depth)
     closed = threading.Event()
 
@@ -137,7 +144,7 @@ def prefetched(items: Iterable[T], depth: int = 4) -> Generator[T]:
 
 
 def checksum(cache: FrameCache) -> int:
-    """Of all frames of a cache: what a run that goes on must find unchanged."""
+    """Compute the CRC-32 of all frames of a cache, which must not change before a run is resumed."""
     found = 0
     for first in range(0, len(cache), 64):
         shapes = torch.arange(first, min(first + 64, len(cache)))

@@ -1,6 +1,6 @@
-"""A run's state in one safetensors file: tensors, and a line of JSON for the rest. Nothing in it is ever executed.
+"""Checkpoints: the state of a run in one safetensors file, tensors and a line of JSON; loading executes no code.
 
-It is written aside, made to reach the disk, and renamed: at every moment the last whole one is there.
+A new checkpoint is written to a temporary file and renamed, so that a complete one exists at every moment.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from qecnet.nn import Network
 
 @dataclass
 class State:
-    """All that changes during a run.
+    """Everything that changes during a run.
 
     Attributes:
         network: the network that is trained.
         optimizers: by the name under which a checkpoint keeps their state.
         average: the moving average of the network's weights, where the settings ask for it.
-        epoch, step: the ones that come next; steps count from 0 in each epoch.
-        totals: sums over this epoch's steps so far.
-        rows: of the log, one for each epoch that is done.
+        epoch, step: of the next step; steps count from 0 in each epoch.
+        totals: sums over the steps of this epoch so far.
+        rows: of the log, one for each completed epoch.
     """
 
     network: Network
@@ -39,7 +39,7 @@ class State:
 
     @property
     def result(self) -> Network:
-        """The network that is validated and kept."""
+        """The network that is validated and saved."""
         return self.average or self.network
 
     def _parts(self) -> dict[str, Network]:
@@ -47,7 +47,7 @@ class State:
 
 
 def save_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
-    """Writes a checkpoint; `origin` is what it was trained on, to be compared when it is loaded."""
+    """Write a checkpoint; `origin` describes the training data and is compared when it is loaded."""
     tensors: dict[str, Tensor] = {}
     for part, network in state._parts().items():
         tensors |= {f"{part}/{name}": tensor for name, tensor in network.state_dict().items()}
@@ -59,11 +59,15 @@ def save_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
 
 
 def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
-    """Puts a checkpoint into a new `state`, or refuses with a sentence one of another origin or network."""
+    """Load a checkpoint into a new `state`.
+
+    Raises:
+        ValueError: if the file is damaged, or of other training data, another network or another optimizer.
+    """
     tensors, found = read_tensors(path)
     for name, value in found.get("origin", {}).items():
         if origin[name] != value:
-            raise ValueError(f"{path}: was trained on other {name} ({value}) than are given now ({origin[name]})")
+            raise ValueError(f"{path}: was trained on other {name} ({value}) than those given now ({origin[name]})")
     try:
         for part, network in state._parts().items():
             network.load_state_dict(_below(tensors, part))
@@ -77,9 +81,9 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
         for name in ("epoch", "step", "totals", "rows"):
             setattr(state, name, found[name])
     except (KeyError, RuntimeError) as error:
-        raise ValueError(f"{path}: is not of the network that the run's settings describe; begin anew") from error
+        raise ValueError(f"{path}: does not fit the run's settings; start a new run") from error
 
 
 def _below(tensors: dict[str, Tensor], part: str) -> dict[str, Tensor]:
-    """The tensors under `part/`, by the rest of their names."""
+    """Select the tensors under `part/`, by the rest of their names."""
     return {name.removeprefix(f"{part}/"): tensor for name, tensor in tensors.items() if name.startswith(f"{part}/")}

@@ -1,4 +1,4 @@
-"""The options of `qec train` and of `python -m qecnet.training`, and what they set in motion."""
+"""The command `qec train`, also run as `python -m qecnet.training`."""
 
 from __future__ import annotations
 
@@ -23,38 +23,52 @@ from qecnet.training.tensorboard import tensorboard
 from qecnet.training.validate import held_out, held_out_temperature
 
 STOPPED = 130
-"""The exit code of a run that a signal stopped, as shells have it for Ctrl-C."""
+"""Exit code of a run that a signal stopped, as in shells after Ctrl-C."""
 
 
 def train(
     out: Annotated[
-        Path, typer.Option(help="Folder of the run, for its settings, checkpoint, log, weights and curves.")
+        Path,
+        typer.Option(help="Folder for the settings, checkpoint, log, weights and curves, e.g. runs/chairs."),
     ],
     dataset: Annotated[
         str | None,
-        typer.Option(
-            help="modelnet10, modelnet40, shapes (procedural, needs no --data), or a name for your own folder."
-        ),
+        typer.Option(help="modelnet10 (default), modelnet40, shapes (needs no --data), or a name for your own folder."),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Dataset: a folder or a zip file.")] = None,
-    config: Annotated[str | None, typer.Option(help="Network: paper, release or features.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(help="Folder or zip file of the dataset, e.g. ModelNet10.zip; not needed for shapes.")
+    ] = None,
+    config: Annotated[str | None, typer.Option(help="Network: paper (default), release or features.")] = None,
     start: Annotated[
-        str | None, typer.Option(help="Initial weights: the name of a model, a weights file, or the folder of a run.")
+        str | None,
+        typer.Option(help="Weights to start from: a model's name, a file, or a run's folder, e.g. modelnet40."),
     ] = None,
-    settings: Annotated[Path | None, typer.Option(help="TOML or JSON file of settings; options override it.")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Number of training epochs.")] = None,
-    siamese: Annotated[bool, typer.Option("--siamese", help="Add the relative-pose loss, with weight 0.1.")] = False,
+    settings: Annotated[
+        Path | None,
+        typer.Option(help="TOML or JSON file of settings, e.g. run.toml; options on the command line take precedence."),
+    ] = None,
+    epochs: Annotated[
+        int | None, typer.Option(help="Number of training epochs; by default as usual for the network, e.g. 100.")
+    ] = None,
+    siamese: Annotated[
+        bool, typer.Option("--siamese", help="Add the relative-pose loss with weight 0.1 (setting siamese).")
+    ] = False,
     change: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting, e.g. batch_size=4. May be repeated."),
+        typer.Option("--set", metavar="NAME=VALUE", help="Change a setting, e.g. batch_size=16; may be repeated."),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Continue the run in --out, with the settings it was started with.")
+    ] = False,
     cache: Annotated[
-        Path | None, typer.Option(help="Folder where all runs cache frames. Default: in the user's cache folder.")
+        Path | None, typer.Option(help="Folder of computed frames, shared by all runs; by default ~/.cache/qecnet.")
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Number of processes that estimate frames.")] = os.cpu_count()
-    or 1,
-    save_minutes: Annotated[float, typer.Option(min=0, help="Minutes between checkpoints within an epoch.")] = 5.0,
+    workers: Annotated[
+        int, typer.Option(min=1, help="Number of processes that compute frames; by default one per core.")
+    ] = os.cpu_count() or 1,
+    save_minutes: Annotated[
+        float, typer.Option(min=0, help="Minutes between checkpoints within an epoch, e.g. 5; 0 saves every step.")
+    ] = 5.0,
     use_tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also log for TensorBoard; needs the extra qecnet[tensorboard].")
     ] = False,
@@ -93,7 +107,7 @@ def train(
         console = Console(quiet=not among.is_first)
         if among.is_first:
             stack.enter_context(folder.claimed())
-            if not resume:  # while frames were computed, another run may have begun there, and ended
+            if not resume:  # another run may have started and ended there while frames were computed
                 folder.check_unused()
         watcher = stack.enter_context(display(console, chosen.epochs))
         if among.is_first and use_tensorboard:
@@ -114,7 +128,7 @@ def _cache_folder() -> Path:
 def _finish(
     folder: RunFolder, settings: Settings, state: State, frames: FrameCache, among: Processes, console: Console
 ) -> None:
-    """The last epoch's figures, how sure the network may be, and the curves."""
+    """Write the final weights with their temperature, the last epoch's figures and the curves."""
     last = state.rows[-1]
     figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "validation_pose", "protocol")
     about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}

@@ -1,4 +1,4 @@
-"""What a person sees of a run: a live line in a terminal, one plain line an epoch everywhere; and the curves."""
+"""Output of a run: a progress bar in a terminal, one plain line per epoch, and the curves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from qecnet.training.loop import Watcher
 
 
 def line(row: Mapping[str, Any], epochs: int) -> str:
-    """A row of the log in words."""
+    """Format a row of the log."""
     held = [
         f"{name.rpartition('_')[2].upper()} {row[name]:.1%}"
         for name in ("validation_nr", "validation_ar")
@@ -34,7 +34,7 @@ def line(row: Mapping[str, Any], epochs: int) -> str:
 
 @contextmanager
 def display(console: Console, epochs: int) -> Iterator[Watcher]:
-    """Shows a run as it goes."""
+    """Show the progress of a run."""
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}"))
     with Progress(*columns, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as bar:
         shown = bar.add_task("training", figures="", total=None)
@@ -55,7 +55,7 @@ def display(console: Console, epochs: int) -> Iterator[Watcher]:
 
 
 def draw_curves(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
-    """Loss and accuracies over epochs as a PNG; False where matplotlib, the extra "plot", is not installed."""
+    """Draw loss and accuracy over epochs as a PNG; False if matplotlib, the extra "plot", is not installed."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -14,12 +14,12 @@ from torch import nn
 
 
 class ProcessLostError(OSError):
-    """Another process of the run has ended, and the rest cannot go on."""
+    """Another process of the run has ended, so that this one cannot continue."""
 
 
 @dataclass(frozen=True)
 class Processes:
-    """This process among those of the run: its number `rank` of `count`, and the device that it works on."""
+    """This process among those of the run: its `rank` of `count`, and its device."""
 
     rank: int
     count: int
@@ -27,17 +27,17 @@ class Processes:
 
     @property
     def is_first(self) -> bool:
-        """The one that writes and speaks."""
+        """Whether this process writes files and output."""
         return self.rank == 0
 
     def piece(self, size: int) -> slice:
-        """This process's part of `size` things; parts differ by one at most, the larger ones first."""
+        """Get this process's part of `size` items; parts differ by at most one, larger ones first."""
         each, rest = divmod(size, self.count)
         first = self.rank * each + min(self.rank, rest)
         return slice(first, first + each + (self.rank < rest))
 
     def total(self, *values: float) -> list[float]:
-        """Each value summed over all processes, in float64."""
+        """Sum each value over all processes, in float64."""
         if self.count == 1:
             return list(values)
         sums = torch.tensor(values, dtype=torch.float64, device=self.device)
@@ -45,16 +45,16 @@ class Processes:
         return sums.tolist()
 
     def wrap(self, module: nn.Module) -> nn.Module:
-        """The module with gradients that are the mean of all processes'.
+        """Wrap a module so that gradients are averaged over processes.
 
-        Batch normalisation, which baselines have, is over each process's own piece: more processes, other numbers.
+        Batch normalisation, which baselines use, sees only the process's own part, so that results depend on `count`.
         """
         return module if self.count == 1 else nn.parallel.DistributedDataParallel(module)
 
 
 @contextmanager
 def processes() -> Iterator[Processes]:
-    """Joins the processes that torchrun started; alone where it did not."""
+    """Join the processes that torchrun started, or be the only one."""
     count, rank, local = (
         int(os.environ.get(name, default)) for name, default in (("WORLD_SIZE", 1), ("RANK", 0), ("LOCAL_RANK", 0))
     )
@@ -65,7 +65,7 @@ def processes() -> Iterator[Processes]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
-    # torchrun asks all processes to end as soon as one has: the others notice by themselves, and live to say so.
+    # torchrun terminates all processes as soon as one has ended; the others notice it themselves and report it.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         yield Processes(rank, count, device)
@@ -75,11 +75,11 @@ def processes() -> Iterator[Processes]:
             raise
         raise ProcessLostError(
             f"process {rank} of {count}: another process of this run has ended; see its message, "
-            "then go on from the last checkpoint with --resume"
+            "then continue from the last checkpoint with --resume"
         ) from error
 
 
 def _is_about_a_peer(error: RuntimeError) -> bool:
-    """gloo raises a plain RuntimeError with the words of the socket; other back ends have a class for it."""
+    """Whether a peer was lost: gloo raises a plain RuntimeError with the socket's message, others have a class."""
     words = ("connection", "peer", "gloo", "socket", "timed out")
     return isinstance(error, dist.DistError) or any(word in str(error).lower() for word in words)

@@ -1,4 +1,4 @@
-"""A run's folder: what is in it, who may write there, and how its files are written, each one whole."""
+"""The folder of a run: its files, each replaced in one step, and the lock that keeps other runs out."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class RunFolder:
         return self.path / "curves.png"
 
     def check_unused(self) -> None:
-        """Refuses a folder that holds a run, or anything that a run would overwrite."""
+        """Raise a ValueError if the folder holds a run, or any file that a run would overwrite."""
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"{self.path}: is a file; give --out a folder for the run")
+            raise ValueError(f"{self.path}: is a file; choose a folder for --out")
         files = self.settings, self.checkpoint, self.log, self.weights, self.result, self.curves
         if there := [file.name for file in files if file.exists()]:
             raise ValueError(
@@ -55,51 +55,58 @@ class RunFolder:
             )
 
     def resumed_settings(self, given: Mapping[str, Any]) -> Settings:
-        """The settings of the run in the folder; refused where one that is given now is another."""
+        """Read the settings of the run in the folder.
+
+        Args:
+            given: settings from the command line, by name.
+
+        Raises:
+            ValueError: if there is no run, its settings are damaged, or one that is given differs.
+        """
         try:
             settings = make_settings(dict(json.loads(self.settings.read_text(encoding="utf-8"))))
         except FileNotFoundError as error:
-            raise ValueError(f"{self.path}: holds no run to resume; leave out --resume to begin one") from error
+            raise ValueError(f"{self.path}: holds no run to resume; omit --resume to start one") from error
         except (ValueError, TypeError) as error:
-            raise ValueError(f"{self.settings}: is damaged ({error}); give another --out and begin anew") from error
+            raise ValueError(f"{self.settings}: is damaged ({error}); start a new run in another --out") from error
         for name, value in given.items():
             now, then = checked(name, value), getattr(settings, name)
             if now != then:
                 raise ValueError(
-                    f"{self.path}: was begun with {name} = {then}, not {now}; "
-                    "resume it without that, or begin another run in another --out"
+                    f"{self.path}: was started with {name} = {then}, not {now}; "
+                    "resume it without changing that, or start a new run in another --out"
                 )
         return settings
 
     @contextmanager
     def claimed(self) -> Iterator[None]:
-        """Makes the folder and keeps every other run out of it."""
+        """Create the folder and lock it against other runs."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OSError(f"{self.path}: cannot be made ({(error.strerror or str(error)).lower()})") from error
+            raise OSError(f"{self.path}: cannot be created ({(error.strerror or str(error)).lower()})") from error
         with ExitStack() as stack:
             try:
                 stack.enter_context(alone_in(self.path, wait=False))
             except BlockingIOError as error:
                 raise ValueError(
-                    f"{self.path}: another process trains into it; wait for it, or give another --out"
+                    f"{self.path}: is in use by another run; wait for it, or choose another --out"
                 ) from error
             yield
 
     def write_settings(self, settings: Settings) -> None:
-        """From here on the folder holds a run; one that goes on has them already."""
+        """Write the settings, unless a run that is resumed has written them."""
         if not self.settings.exists():
             write_whole(self.settings, as_json(json_of(settings)))
 
     def write_log(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """One line an epoch; always the whole log as the checkpoint has it, so that a run that goes on repeats none."""
+        """Write the whole log of the checkpoint, one line per epoch, so that a resumed run repeats none."""
         write_whole(self.log, b"".join(_line(row) for row in rows))
 
     def write_weights(
         self, network: Network, classes: Sequence[str], settings: Settings, temperature: float = 1.0
     ) -> None:
-        """The weights, with what is needed to build the network, to name what it says and how sure it is."""
+        """Write the weights with the network's configuration, class names and temperature."""
         save_network(self.weights, network, classes, {"settings": json_of(settings), "temperature": temperature})
 
     def write_result(self, result: Mapping[str, Any]) -> None:

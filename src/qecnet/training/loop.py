@@ -1,4 +1,4 @@
-"""The training loop: steps, epochs, validation, and checkpoints from which the run goes on to the same numbers."""
+"""The training loop: steps, epochs, validation, and checkpoints from which a run resumes bit for bit."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from qecnet.training.validate import held_out, validate
 
 
 class StoppedError(Exception):
-    """A signal asked the run to stop, and it is saved."""
+    """A signal stopped the run, and its state is saved."""
 
 
 @dataclass(frozen=True)
 class Watcher:
-    """What is told of a run as it goes: each step, with the steps of an epoch; each epoch's row of the log."""
+    """Callbacks: after each step, with the number of steps per epoch, and after each epoch, with its row of the log."""
 
     step: Callable[[State, int], None]
     epoch: list[Callable[[dict[str, Any]], None]]
@@ -42,19 +42,29 @@ def train_network(
     watcher: Watcher,
     save_every: float,
 ) -> State:
-    """Trains to the last epoch, from the folder's checkpoint where it has one.
+    """Train to the last epoch, from the checkpoint in the folder if there is one.
 
-    Saves after each epoch, and after each step that ends `save_every` seconds or more after the last time.
+    Args:
+        settings: of the run.
+        cache: frames of the train split.
+        folder: receives checkpoint, log and weights; the caller has claimed it.
+        processes: this process among those of the run.
+        watcher: is called after each step and each epoch.
+        save_every: seconds between checkpoints within an epoch; one is saved after each epoch in any case.
+
+    Returns:
+        The final state.
 
     Raises:
-        StoppedError: when a signal asked for an end; the step that was under way is done and saved.
+        StoppedError: after SIGINT or SIGTERM, once the current step is completed and saved.
+        ValueError: if the settings, the frames and the checkpoint do not fit together.
     """
     if settings.batch_size < processes.count:
         raise ValueError(f"batch_size is {settings.batch_size}; {processes.count} processes need one shape each")
     shapes, held = held_out(cache.labels, settings.validation)
     batches = TrainingBatches(cache, shapes, settings)
     origin = {"classes": list(cache.classes), "frames": checksum(cache)}
-    resumed = folder.checkpoint.exists()  # and needs what it once started with no more
+    resumed = folder.checkpoint.exists()  # then the weights that it started from are not needed
     state = new_state(replace(settings, start="") if resumed else settings, cache.classes, processes.device)
     if resumed:
         load_checkpoint(folder.checkpoint, state, origin)
@@ -105,7 +115,7 @@ def _add(state: State, values: dict[str, float]) -> None:
 
 
 def _row(state: State, settings: Settings) -> dict[str, Any]:
-    """The log of an epoch that is done; the learning rate is the one that it began with."""
+    """Summarise an epoch for the log; the learning rate is that of its first step."""
     totals = state.totals
     shapes, seconds = totals["shapes"], totals["seconds"]
     return {

@@ -1,4 +1,4 @@
-"""What is made small and how fast: losses of a batch, the learning rate and the margin over the course of a run."""
+"""The losses of a batch, and the schedules of the learning rate and the margin."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from qecnet.training.settings import Settings
 
 
 class Losses(NamedTuple):
-    """Means over a batch: what is minimised, and its two parts (δ/π, unweighted, for the pose)."""
+    """Means over a batch: the total that is minimised, and its parts; the pose loss is δ/π, unweighted."""
 
     total: Tensor
     classification: Tensor
@@ -21,9 +21,14 @@ class Losses(NamedTuple):
 
 
 def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Settings, progress: float) -> Losses:
-    """Of a batch whose clouds are the labelled shapes (L), or these twice: pairs, for the siamese loss.
+    """Compute the losses of a batch.
 
-    `turns` (classes): how many turns about z leave a class looking the same, see `upright_distance`.
+    Args:
+        prediction: for the L labelled shapes, or for 2L clouds, two subsamples of each, for the siamese loss.
+        labels: (L).
+        turns: (classes) number of rotations about z that leave a class unchanged, see `upright_distance`.
+        settings: of the run.
+        progress: fraction of the run that is completed, 0 to 1.
     """
     pairs = len(prediction.activations) // len(labels)
     every = labels.repeat(pairs)
@@ -32,7 +37,7 @@ def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Sett
         earlier = _classification(ballot.scores.softmax(-1), every, settings, progress)
         classification = classification + earlier / 2
     total, pose = classification, torch.zeros_like(classification)
-    # In training the poses are those of the true class's capsule, however it is activated.
+    # In training, the pose is that of the true class's capsule, whatever its activation.
     if settings.siamese > 0:
         between = rotation_loss(*prediction.pose_of(every).chunk(2)) / math.pi
         total, pose = total + settings.siamese * between, pose + between
@@ -49,7 +54,7 @@ def _classification(activations: Tensor, labels: Tensor, settings: Settings, pro
 
 
 def _from_upright(prediction: Prediction, labels: Tensor, turns: Tensor) -> Tensor:
-    """How far from upright, δ/π, poses are, and the votes for them by how much each counts: the sum over the looks."""
+    """Mean distance δ/π from upright of the poses, and of their votes weighted by trust, summed over the looks."""
     distance = upright_distance(prediction.pose_of(labels), turns)
     each = torch.arange(len(labels), device=labels.device)
     for ballot in prediction.ballots:
@@ -61,9 +66,13 @@ def _from_upright(prediction: Prediction, labels: Tensor, turns: Tensor) -> Tens
 
 
 def learning_rate(settings: Settings, progress: float) -> float:
-    """At a share of the run from 0 to 1: constant, or one cycle (Smith & Topin 2018) with its peak at three tenths.
+    """Compute the learning rate: constant, or one cycle (Smith & Topin 2018).
 
-    One cycle rises from 1/25 of the learning rate and falls to 1/10,000 of it, both along a cosine.
+    One cycle rises from 1/25 of the setting to its peak at 30% of the run, then falls to 1/10,000, both along a cosine.
+
+    Args:
+        settings: of the run.
+        progress: fraction of the run that is completed, 0 to 1.
     """
     if settings.schedule == "constant":
         return settings.learning_rate

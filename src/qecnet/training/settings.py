@@ -1,4 +1,4 @@
-"""What a run is: every setting that changes its numbers, from a small TOML file and the command line."""
+"""Settings of a training run: everything that changes its numbers, from a TOML file and the command line."""
 
 from __future__ import annotations
 
@@ -30,35 +30,43 @@ else:
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings, each with its value; the defaults are the paper's, `make_settings` fills in other configurations.
+    """All settings of a training run. Defaults are the paper's; `make_settings` applies those of other networks.
 
     Attributes:
-        dataset: "modelnet10", "modelnet40", "shapes" (made by our own code), or a name for a folder of one's own.
-        per_class: shapes of each class, of `shapes` alone.
-        config: the registered network that the settings from `frames` to `upside_down` are of; it takes those that are
-            fields of its configuration, see `QECConfig` and `FeatureConfig`, and has no use for the others.
-        method, points, keep, thinnest, subsamplings: of the frames, see `PrepareConfig` and `frame_cache`.
-        start: the weights that training begins with, as `qecnet.load` takes them, of the same configuration; those of
-            classes are drawn anew where the classes are others. Empty for all to be drawn.
-        batch_size: of all processes together.
-        dropped: the share of frames that training leaves out of a cloud, others each time.
-        stretch: the largest factor by which training stretches a cloud along each of its axes, or shortens it; 1 for
-            none.
+        dataset: "modelnet10", "modelnet40", "shapes" (procedural furniture), or any name for a folder of shapes.
+        per_class: number of shapes per class; only for "shapes".
+        config: name of a registered network. Of the settings from `frames` to `upside_down`, it uses those that are
+            fields of its configuration, see `QECConfig` and `FeatureConfig`.
+        method: kind of local reference frames, see `PrepareConfig`.
+        points: number of points sampled from each shape.
+        keep: fraction of the points that a subsample keeps if a cloud has no more than `points`.
+        thinnest: number of points of the sparsest subsample as a fraction of the densest, see `frame_cache`.
+        subsamplings: number of subsamples of each shape; every epoch uses the next one.
+        start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration
+            and kind of frames. Layers that depend on the classes are initialised at random if the classes differ. If
+            empty, all weights are random.
+        epochs: number of training epochs.
+        batch_size: number of shapes per step, over all processes.
+        dropped: fraction of the frames of a cloud that each step leaves out at random.
+        stretch: largest factor by which a cloud is stretched or compressed along each of its axes; 1 for none.
         optimizer: "adamw", or "muon" for Muon on the matrices and AdamW on all other parameters.
-        schedule: of the learning rate; "constant" as in the paper.
-        margin: of the spread loss at the beginning and at the end, growing linearly.
-        smoothing: the share of a label that cross-entropy spreads over all classes.
-        aligned: the weight of the pose loss δ/π to the upright pose, in which the shapes of the train split stand, up
-            to the class's declared symmetry (`qecnet.datasets.symmetry`).
-        siamese: the weight of the pose loss δ/π between two subsamplings of a shape; 0 for none.
-        weight_decay: how fast weights shrink by themselves, in units of the learning rate.
-        clip: the largest norm of the gradient; 0 for no limit.
-        ema: the decay of a moving average of the weights, which is then what is validated and kept; 0 for none.
-        validation: the share of the train split that is held out; 0 to train on all of it.
-        validate_every: epochs.
-        fused: whether routing is compiled, which makes the paper's network several times as fast on a CPU and changes
+        learning_rate: the constant learning rate, or the peak of one cycle.
+        schedule: of the learning rate: "constant", as in the paper, or "onecycle".
+        loss: of the classification: "spread", as in the paper, or "cross_entropy".
+        margin: of the spread loss at the start and at the end of training; it grows linearly.
+        smoothing: label smoothing of the cross-entropy.
+        aligned: weight of the pose loss δ/π to the upright pose of the training shapes, up to the symmetry declared
+            for the class (`qecnet.datasets.symmetry`); 0 for none.
+        siamese: weight of the pose loss δ/π between two subsamples of a shape; 0 for none.
+        weight_decay: decoupled weight decay, in units of the learning rate.
+        clip: largest norm of the gradient; 0 for no limit.
+        ema: decay of the moving average of the weights, which is then validated and saved; 0 for none.
+        validation: fraction of the train split that is held out; 0 to train on all of it.
+        validate_every: number of epochs between validations.
+        fused: whether routing is compiled. This trains the paper's network several times as fast on a CPU and changes
             its numbers by rounding (`qecnet.nn.use_fused_routing`).
-        seed: of the first weights, the order and what is drawn; frames and the held-out part are the same for all.
+        seed: of the initial weights, the order of shapes and the augmentation. Frames and the held-out shapes do not
+            depend on it.
     """
 
     dataset: str = "modelnet10"
@@ -130,39 +138,47 @@ class Settings:
             raise ValueError(f"{name} is {getattr(self, name)}; it must be {rule}")
 
     def network_options(self) -> dict[str, Any]:
-        """The settings that are fields of the network's configuration, for `create_network`."""
+        """Get the settings that are fields of the network's configuration, for `create_network`."""
         known = {field.name for field in fields(self)}
         options = (field.name for field in fields(network_config(self.config, classes=1)))
         return {name: getattr(self, name) for name in options if name in known}
 
     def create_network(self, classes: int) -> Network:
-        """The network that these settings describe, with first weights from torch's global generator."""
+        """Create the network of these settings, with random weights from torch's global generator."""
         return create_network(self.config, classes, **self.network_options())
 
     def prepare(self) -> PrepareConfig:
-        """The frames that it reads."""
+        """Get the configuration of the frames that the network reads."""
         return PrepareConfig(self.points, self.frames, self.method)
 
 
 def make_settings(given: Mapping[str, Any]) -> Settings:
-    """Settings from those that are given by name; the rest is as the given `config`, or the paper's, has it."""
+    """Create settings from values by name; all others are the defaults of the network `config`, or the paper's.
+
+    Raises:
+        ValueError: for an unknown name, or a value of the wrong type or range.
+    """
     values = {name: checked(name, value) for name, value in given.items()}
     return Settings(**{**_preset(values.get("config", "paper")), **values})
 
 
 def read_settings(path: Path) -> dict[str, Any]:
-    """The settings that a TOML file gives, lines `name = value`, or a JSON file, such as a run's settings.json."""
+    """Read settings from a TOML file (lines `name = value`) or a JSON file, such as a run's settings.json.
+
+    Raises:
+        ValueError: if the file cannot be opened or parsed.
+    """
     try:
         text = path.read_text(encoding="utf-8")
         return dict(json.loads(text)) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise ValueError(f"{path}: cannot be opened ({(error.strerror or str(error)).lower()})") from error
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: is not a file of settings ({error})") from error
+        raise ValueError(f"{path}: is not a settings file ({error})") from error
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """`name=value` from the command line; values are written as in the file, words also without quotes."""
+    """Parse `name=value` from the command line; values are TOML, and words need no quotes."""
     name, equals, value = text.partition("=")
     if not equals:
         raise ValueError(f"--set {text}: has no value; write it as name=value")
@@ -173,10 +189,10 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def checked(name: str, value: Any) -> Any:
-    """The value of a setting in its type, or a sentence on what it should be."""
+    """Convert the value of a setting to its type; a ValueError says what it must be."""
     types = get_type_hints(Settings)
     if name not in types:
-        raise ValueError(f"{name} is no setting; there are {', '.join(types)}")
+        raise ValueError(f"{name} is not a setting; use one of {', '.join(types)}")
     kind = types[name]
     if get_origin(kind) is Literal or name == "config":
         choices = get_args(kind) or list_networks()
@@ -196,7 +212,7 @@ def checked(name: str, value: Any) -> Any:
 
 
 def json_of(settings: Settings) -> dict[str, Any]:
-    """As `json` reads it back: lists for tuples."""
+    """Convert settings to JSON values, with lists for tuples."""
     return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items()}
 
 
@@ -205,7 +221,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _preset(name: str) -> dict[str, Any]:
-    """The settings of a registered network: those of its configuration, and those that are usual to train it with."""
+    """Get the settings of a registered network: its configuration and its training defaults."""
     config = network_config(name, classes=1)
     known = {field.name for field in fields(Settings)}
     return {k: v for k, v in vars(config).items() if k in known} | dict(training_defaults(name))

@@ -1,4 +1,4 @@
-"""Ctrl-C and requests to terminate, heard between two steps instead of in the middle of one."""
+"""SIGINT and SIGTERM, handled between two steps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from types import FrameType
 
 @contextmanager
 def stop_signals() -> Iterator[threading.Event]:
-    """An event that the first such signal sets. The second one acts at once, as it would have without this."""
+    """Yield an event that the first signal sets; a second signal has its usual effect."""
     stop = threading.Event()
     before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 

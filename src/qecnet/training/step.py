@@ -19,7 +19,7 @@ from qecnet.training.objective import learning_rate, losses
 from qecnet.training.settings import Settings
 
 _NETWORK = 4
-"""What is drawn here, beside the streams of `batches`."""
+"""Stream of random numbers, beside those of `batches`."""
 
 
 def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
@@ -85,9 +85,22 @@ def train_step(
     progress: float,
     processes: Processes,
 ) -> dict[str, float]:
-    """One step, `progress` (0 to 1) into the run. → sums over this process's shapes, which add up over processes.
+    """Take one training step.
 
-    `module` is the state's network, as `Processes.wrap` gives it; `turns` as in `losses`.
+    Args:
+        module: the network of `state`, wrapped by `Processes.wrap`.
+        state: its network, average and optimizers are updated in place.
+        batch: this process's part of the batch.
+        turns: (classes) symmetries, as in `losses`.
+        settings: of the run.
+        progress: fraction of the run that is completed, 0 to 1.
+        processes: this process among those of the run.
+
+    Returns:
+        Sums over this process's shapes; they add up over processes.
+
+    Raises:
+        ValueError: if the gradient is not finite; the weights are then unchanged.
     """
     for optimizer in state.optimizers.values():
         for group in optimizer.param_groups:

@@ -1,4 +1,4 @@
-"""Stretching: a chair that is wider or taller is still a chair, in the same pose."""
+"""Augmentation by stretching, which changes neither class nor pose."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from qecnet.geometry import Method, OrientedPoints
 def stretch(points: OrientedPoints, factors: Tensor, method: Method) -> OrientedPoints:
     """Stretch each cloud of a batch along its own axes, and scale it to radius 1 again.
 
-    Frames become those of the stretched surface: normals as normals do, and x follows the surface; centred frames look
-    to the centre again.
+    Frames become those of the stretched surface: z stays normal to it, x stays tangent to it, and the x of centred
+    frames points to the centre again.
 
     Args:
         points: (B, N).
@@ -32,7 +32,7 @@ def stretch(points: OrientedPoints, factors: Tensor, method: Method) -> Oriented
     length = x.norm(dim=-1, keepdim=True)
     x = x / length.clamp_min(torch.finfo(x.dtype).tiny)
     frames = from_matrix(torch.stack((x, torch.linalg.cross(z, x), z), -1))
-    clear = points.valid & (length[..., 0] > 1e-3)  # a shorter way to the centre has no direction to rely on
+    clear = points.valid & (length[..., 0] > 1e-3)  # a shorter x has no reliable direction
     identity = torch.eye(4, dtype=frames.dtype)[0]
     radius = positions.norm(dim=-1).amax(-1)[:, None, None].clamp_min(torch.finfo(x.dtype).tiny)
     frames = torch.where(clear[..., None], frames, identity)

@@ -1,4 +1,4 @@
-"""The log for TensorBoard, the extra "tensorboard"."""
+"""Logging for TensorBoard, the extra "tensorboard"."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 @contextmanager
 def tensorboard(path: Path) -> Iterator[Callable[[Mapping[str, Any]], None]]:
-    """A function that takes rows of the log, into event files in the folder `path`."""
+    """Yield a function that writes rows of the log into event files in the folder `path`."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise ValueError(
-            "--tensorboard writes with tensorboard, which is not installed; pip install 'qecnet[tensorboard]'"
+            "--tensorboard needs tensorboard, which is not installed; pip install 'qecnet[tensorboard]'"
         ) from error
     with SummaryWriter(str(path)) as writer:
 

@@ -1,4 +1,4 @@
-"""How good a network is on shapes that it was not trained on, as they are (NR) and rotated (AR)."""
+"""Validation on held-out shapes, upright (NR) and rotated (AR)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _BATCH = 16
 
 
 def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
-    """Indices of the shapes to train on and of those to validate on, class by class, the same for each seed."""
+    """Split shapes into training and validation indices, stratified by class; the split does not depend on a seed."""
     if share == 0:
         return torch.arange(len(labels)), torch.arange(0)
     kept, held = stratified_split(labels.tolist(), share, seed=0)
@@ -27,10 +27,18 @@ def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
 def validate(
     network: Network, cache: FrameCache, shapes: Tensor, turns: Tensor, processes: Processes
 ) -> dict[str, float | None]:
-    """Accuracies 0..1 under NR and AR, and under AR the true class's error of pose, δ/π, up to symmetry; all under the
-    protocol "paper". None where nothing was held out, and for the pose of a network that has none.
+    """Measure accuracy and orientation error on held-out shapes, under the protocol "paper".
 
-    `turns` (classes) as in `upright_distance`.
+    Args:
+        network: is evaluated in evaluation mode and left in training mode.
+        cache: the frames.
+        shapes: indices of the held-out shapes.
+        turns: (classes) symmetries, as in `upright_distance`.
+        processes: this process among those of the run.
+
+    Returns:
+        Accuracies under NR and AR, 0 to 1, and the orientation error δ/π of the true class under AR, up to symmetry.
+        None if no shapes are held out, and for the orientation of a network without poses.
     """
     names = ("validation_nr", "validation_ar", "validation_pose")
     if not len(shapes):
@@ -54,7 +62,7 @@ def validate(
 
 
 def held_out_temperature(network: Network, cache: FrameCache, shapes: Tensor, device: torch.device) -> float:
-    """The temperature (see `fit_temperature`) of the shapes that were held out, turned; 1 where there are none."""
+    """Fit the temperature (see `fit_temperature`) on the rotated held-out shapes; 1 if there are none."""
     if not len(shapes):
         return 1.0
     network.eval()
