@@ -13,18 +13,30 @@ PACKAGE = Path(qecnet.__file__).parent
 MAY_LOOK_AT = {
     "algebra": set(),
     "testing": {"algebra"},
-    "files": set(),
+    "files": {"schema"},
+    "schema": set(),
     "workers": set(),
     "geometry": {"algebra"},
-    "nn": {"algebra", "files", "geometry"},
+    "nn": {"algebra", "files", "geometry", "schema"},
     "formats": {"files", "geometry"},
     "datasets": {"algebra", "files", "fingerprint", "formats", "geometry", "workers"},
     "fingerprint": set(),
     # A run may start with weights that ship.
-    "training": {"algebra", "files", "geometry", "nn", "datasets", "models"},
-    "models": {"algebra", "files", "geometry", "nn", "formats", "datasets", "workers"},
+    "training": {"algebra", "files", "geometry", "nn", "datasets", "models", "schema"},
+    "models": {"algebra", "files", "geometry", "nn", "formats", "datasets", "schema", "workers"},
     # What a network reads of a shape is said once, in models.
-    "evaluation": {"algebra", "files", "geometry", "nn", "fingerprint", "formats", "datasets", "workers", "models"},
+    "evaluation": {
+        "algebra",
+        "datasets",
+        "files",
+        "fingerprint",
+        "formats",
+        "geometry",
+        "models",
+        "nn",
+        "schema",
+        "workers",
+    },
 }
 OPEN_TO_ALL = {"cli", "viewer"}
 """Rooms for people: they look at everything, and nothing looks at them."""

@@ -15,6 +15,8 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
+from qecnet.schema import first_line
+
 
 @contextmanager
 def replace_when_done(path: Path, mode: int | None = None) -> Iterator[Path]:
@@ -103,11 +105,14 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         data = path.read_bytes()
         tensors = safetensors.torch.load(data)
         header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-        return tensors, json.loads(header["__metadata__"]["qecnet"])
+        about = json.loads(header["__metadata__"]["qecnet"])
+        if not isinstance(about, dict):
+            raise ValueError("its metadata is not a JSON object")
+        return tensors, about
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: does not exist") from error
-    except (safetensors.SafetensorError, KeyError, ValueError) as error:
-        raise ValueError(f"{path}: is damaged, or was not written by qecnet ({error})") from error
+    except (safetensors.SafetensorError, KeyError, ValueError, RecursionError) as error:
+        raise ValueError(f"{path}: is damaged, or was not written by qecnet ({first_line(error)})") from error
 
 
 @contextmanager

@@ -71,6 +71,6 @@ def test_what_was_told_of_poses_is_said(run, settings, told):
 
 def test_a_network_with_features_has_a_card(run):
     network = FeatureNet(FeatureConfig(10))
-    save_network(run / "weights.safetensors", network, ["a"] * 10, {"settings": json_of(Settings())})
+    save_network(run / "weights.safetensors", network, [*"abcdefghij"], {"settings": json_of(Settings())})
     (run / "settings.json").write_bytes(as_json(json_of(Settings(config="features"))))
     assert "`features`, 831,580 parameters, 512 local reference frames per shape, 10 classes" in write_card(run)

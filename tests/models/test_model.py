@@ -151,7 +151,7 @@ def test_a_temperature_that_is_none_is_one_sentence(temperature, model, tmp_path
     settings = {"points": 2000, "frames": 512, "patches": 64, "neighbours": 9, "method": "centred"}
     about = {"settings": settings, "temperature": temperature}
     save_network(tmp_path / "weights.safetensors", model.network, model.classes, about)
-    with pytest.raises(ValueError, match=r"temperature is .* number above 0"):
+    with pytest.raises(ValueError, match=r"weights\.safetensors: .*temperature is .*number"):
         qecnet.load(tmp_path)
 
 

@@ -67,10 +67,9 @@ def _read_index(path: Path, model: Model, force: bool) -> Library:
     """The index as it is, or an empty one."""
     from qecnet.models import empty_library, read_library
 
-    empty = empty_library(model)
     if force or not path.exists():
-        return empty
+        return empty_library(model)
     library = read_library(path)
-    if library.key != empty.key:
+    if not library.fits(model):
         raise ValueError(f"{path}: was made with other weights ({library.model}); replace it with --force")
     return library

@@ -45,7 +45,7 @@ def search(
         if not path.exists():
             raise ValueError(f"{path}: does not exist; create it with qec index {library}")
         with quiet_interrupts():
-            from qecnet.models import hash_model, load, read_library
+            from qecnet.models import load, read_library
         known = read_library(path)
         name = model or known.model
         try:
@@ -53,7 +53,7 @@ def search(
         except ValueError as error:
             advice = "" if model else f" ({path} was made with it; if it has moved, name it with --model)"
             raise ValueError(f"{error}{advice}") from error
-        if hash_model(loaded) != known.key:
+        if not known.fits(loaded):
             raise ValueError(
                 f"{path}: was made with other weights than {name} has now; name them with --model, or index again "
                 f"with qec index {library} --model {name} --force"

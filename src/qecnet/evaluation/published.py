@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from qecnet.evaluation._decode import decode_file
+from qecnet.schema import decode_file
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
 
-from qecnet.evaluation._decode import decode_file
 from qecnet.files import as_json, write_whole
+from qecnet.schema import decode_file
 
 ProtocolName = Literal["paper", "strict"]
 CorruptionKind = Literal["frames", "points", "noise", "outliers", "occlusion", "viewpoint", "density"]

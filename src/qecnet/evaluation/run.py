@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from qecnet.evaluation._decode import decode_file, decode_lines
 from qecnet.evaluation.predict import Predictions, read_predictions
 from qecnet.evaluation.results import (
     PROTOCOLS,
@@ -22,6 +21,7 @@ from qecnet.evaluation.results import (
     RotationResult,
     read_result,
 )
+from qecnet.schema import decode_file, decode_lines
 
 _KINDS = (ClassificationResult, RotationResult, RobustnessResult, EquivarianceResult, CalibrationResult)
 

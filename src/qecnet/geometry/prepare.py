@@ -38,9 +38,11 @@ class PrepareConfig:
     sign: Literal["inward", "outward", "normals"] | tuple[float, float, float] = "inward"
 
     def __post_init__(self) -> None:
-        for name in ("points", "frames"):
+        for name, limit in (("points", 1_000_000), ("frames", 20_000)):
             if getattr(self, name) < MIN_POINTS:
                 raise ValueError(f"{name} is {getattr(self, name)}; a shape needs at least {MIN_POINTS}")
+            if getattr(self, name) > limit:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be at most {limit:,}")
         if isinstance(self.sign, tuple) and not np.isfinite(self.sign).all():
             raise ValueError(f"the viewpoint is {self.sign}; give three finite coordinates")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -15,14 +15,25 @@ from torch import Tensor
 from qecnet.formats import read
 from qecnet.geometry import Mesh, OrientedPoints, PointCloud, PrepareConfig, prepare, sample_points
 from qecnet.models.answer import Failure
+from qecnet.schema import decode
 
 Shape = str | os.PathLike[str] | ArrayLike | Tensor | PointCloud | Mesh
 """The path of a file, points (N, 3), a cloud or a mesh."""
 
 
-def prepare_config(settings: Mapping[str, Any]) -> PrepareConfig:
-    """The frames that a run's settings describe."""
-    return PrepareConfig(**{name: settings[name] for name in ("points", "frames", "method")})
+def prepare_config(settings: Any, path: Path) -> PrepareConfig:
+    """The frames that a run's settings describe, as the weights file at `path` has them.
+
+    Raises:
+        ValueError: for settings that are damaged or lack what is needed; one sentence that names the file.
+    """
+    names = ("points", "frames", "method")
+    known = settings if isinstance(settings, dict) else {}
+    if missing := [name for name in names if name not in known]:
+        raise ValueError(
+            f"{path}: does not say how its network was trained ({missing[0]}); give weights that qec train wrote"
+        )
+    return decode({name: known[name] for name in names}, PrepareConfig, path, "settings")
 
 
 def sample_shape(shape: Shape, config: PrepareConfig, seed: int) -> PointCloud:

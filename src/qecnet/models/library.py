@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -16,9 +16,13 @@ from qecnet.algebra import canonicalize, conjugate, multiply
 from qecnet.files import read_tensors, write_tensors
 from qecnet.models.answer import Answer, Failure
 from qecnet.models.model import Model
+from qecnet.schema import check_names, decode
 
 Stamps = Mapping[str, tuple[int, int]]
 """Each file's size and time of change in nanoseconds, by its path relative to the library's folder."""
+
+_UNIT = 1e-3
+"""How far the length of a descriptor or a pose may be from 1."""
 
 _SECONDS = 30.0
 """Time between two saves: an interruption loses no more work than this."""
@@ -64,6 +68,11 @@ class Library:
             for row, label, value, rotation in zip(rows.tolist(), labels.tolist(), similarity, rotations, strict=True)
         ]
 
+    def fits(self, model: Model) -> bool:
+        """Whether it was made with this model."""
+        made = self.key, self.classes, self.descriptors.shape[-1]
+        return made == (hash_model(model), model.classes, model.width)
+
     def unchanged(self, stamps: Stamps) -> Library:
         """The library without files that were removed or changed."""
         known = zip(self.files, map(tuple, self.stamps.tolist()), strict=True)
@@ -96,13 +105,62 @@ _TENSORS = ("stamps", "descriptors", "labels", "poses")
 
 
 def read_library(path: Path) -> Library:
-    """Read what `Library.write` wrote."""
+    """Read what `Library.write` wrote.
+
+    Raises:
+        ValueError: for a file that is damaged, or no index; one sentence that names it.
+    """
     tensors, about = read_tensors(path)
+    if missing := [name for name in _TENSORS if name not in tensors]:
+        raise ValueError(f"{path}: is not an index of shapes (it has no {missing[0]}); create one with qec index")
+    names = decode(about, _Names, path)
+    library = Library(names.model, names.key, names.classes, names.files, *(tensors[name] for name in _TENSORS))
     try:
-        classes, files = tuple(about["classes"]), tuple(about["files"])
-        return Library(about["model"], about["key"], classes, files, *(tensors[name] for name in _TENSORS))
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"{path}: is not an index of shapes; create one with qec index") from error
+        _check_tensors(library)
+    except ValueError as error:
+        raise ValueError(f"{path}: is damaged ({error}); create it again with qec index --force") from error
+    return library
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What an index says beside its tensors."""
+
+    model: str
+    key: str
+    classes: tuple[str, ...]
+    files: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check_names("classes", self.classes)
+        check_names("model", [self.model])
+        if len({*self.files}) < len(self.files):
+            raise ValueError("files has a path twice")
+        for file in self.files:
+            if not file or "\0" in file or PurePosixPath(file).is_absolute() or ".." in PurePosixPath(file).parts:
+                raise ValueError("files has a path that does not lead into the folder of the library")
+
+
+def _check_tensors(library: Library) -> None:
+    """Raise a ValueError unless there is one finite row for each file, and labels are indices of classes."""
+    count, width = len(library.files), library.descriptors.shape[-1] if library.descriptors.dim() == 2 else -1
+    expected = {
+        "stamps": ((count, 2), torch.int64),
+        "descriptors": ((count, width), torch.float32),
+        "labels": ((count,), torch.int64),
+        "poses": ((count, 4), torch.float32),
+    }
+    for name, (shape, dtype) in expected.items():
+        tensor: Tensor = getattr(library, name)
+        if tuple(tensor.shape) != shape or tensor.dtype != dtype:
+            raise ValueError(f"{name} has shape {tuple(tensor.shape)} and type {tensor.dtype}, for {count} files")
+        if not tensor.isfinite().all():
+            raise ValueError(f"{name} has values that are not finite")
+    if ((library.labels < 0) | (library.labels >= len(library.classes))).any():
+        raise ValueError(f"labels has values that are not indices of its {len(library.classes)} classes")
+    for name in ("descriptors", "poses"):
+        if ((getattr(library, name).double().norm(dim=-1) - 1).abs() > _UNIT).any():
+            raise ValueError(f"{name} has a row that is not of length 1")
 
 
 def empty_library(model: Model) -> Library:

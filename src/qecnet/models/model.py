@@ -67,12 +67,13 @@ class Model:
         """What a shape is and which way it is turned; of a list of shapes, a list of answers.
 
         Raises:
-            ValueError: for a shape that cannot be read, or has no surface. `predict_many` goes on instead.
+            ValueError: for a shape that cannot be read or has no surface, and for an answer that is not finite.
+                `predict_many` goes on instead.
         """
         if not isinstance(shape, list):
-            return self._answers([prepare_shape(shape, self.config, seed)])[0]
+            return _require(self._answers([prepare_shape(shape, self.config, seed)])[0])
         prepared = (prepare_shape(one, self.config, seed) for one in shape)
-        return [answer for batch in _batches(prepared) for answer in self._answers(batch)]
+        return [_require(answer) for batch in _batches(prepared) for answer in self._answers(batch)]
 
     def predict_many(
         self, paths: Iterable[str | os.PathLike[str]], *, seed: int = 0, workers: int = 1
@@ -138,7 +139,7 @@ class Model:
         """D, the number of values in a descriptor."""
         return self.network.descriptor_size
 
-    def _answers(self, prepared: Sequence[Prepared]) -> list[Answer]:
+    def _answers(self, prepared: Sequence[Prepared]) -> list[Answer | Failure]:
         if not prepared:
             return []
         start = perf_counter()
@@ -149,6 +150,8 @@ class Model:
         share = 1000 * (perf_counter() - start) / len(prepared)
         return [
             Answer(name, self.classes, a, p, d, points.centre, milliseconds + share)
+            if all(tensor.isfinite().all() for tensor in (a, p, d))
+            else Failure(name, f"{name}: the model {self.name} gives values that are not finite; train it again")
             for (name, points, milliseconds), a, p, d in zip(prepared, activations, poses, descriptors, strict=True)
         ]
 
@@ -157,6 +160,12 @@ class Model:
         with torch.inference_mode():
             prediction: Prediction = self.network(points.to(next(self.network.parameters()).device))
         return prediction
+
+
+def _require(result: Answer | Failure) -> Answer:
+    if isinstance(result, Failure):
+        raise ValueError(result.error)
+    return result
 
 
 def _batches(items: Iterable[T]) -> Iterator[list[T]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -11,6 +11,7 @@ import torch
 from qecnet.models.inputs import prepare_config
 from qecnet.models.model import Model
 from qecnet.nn import load_network
+from qecnet.schema import decode
 
 _WEIGHTS = Path(__file__).parent / "weights"
 
@@ -35,16 +36,18 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu", *, po
     network, classes, about = load_network(file)
     if poses and not network.has_poses:
         raise ValueError(f"{name}: its network has no poses to give; give weights of one that has")
-    try:
-        config = prepare_config(about["settings"])
-    except KeyError as error:
-        raise ValueError(
-            f"{name}: does not say how its network was trained ({error}); give weights that qec train wrote"
-        ) from error
-    temperature = about.get("temperature", 1.0)
-    if isinstance(temperature, bool) or not isinstance(temperature, int | float) or not 0 < temperature < math.inf:
-        raise ValueError(f"{name}: its temperature is {temperature!r}; it must be a number above 0")
+    config = prepare_config(about.get("settings"), file)
+    temperature = decode(about, _Calibration, file).temperature
     return Model(os.fspath(name), network.to(device), tuple(classes), config, temperature, about["settings"])
+
+
+@dataclass(frozen=True)
+class _Calibration:
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1e-6 <= self.temperature <= 1e6:
+            raise ValueError(f"temperature is {self.temperature}; it must be a number from 1e-6 to 1e6")
 
 
 def weights_file(name: str | os.PathLike[str]) -> Path:

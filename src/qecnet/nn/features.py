@@ -16,13 +16,15 @@ from .capsules import Capsules
 from .prediction import Ballot, PatchCapsules, Prediction, VotingRound
 from .principal import principal_frames
 from .reading import Reading, gather_neighbours, nearest_points
-from .registry import Network, register_network
+from .registry import Network, check_at_most, register_network
 from .routing import route
 from .votes import cast_votes
 from .voting import RoutingConfig
 
 _PRIMARY = 4
 """The features of a primary capsule: where its frame sees the cloud's centre, and how far away."""
+
+_MOST_READINGS, _WIDEST = 16, 65_536
 
 
 @dataclass(frozen=True)
@@ -38,6 +40,7 @@ class Neighbourhood:
     def __post_init__(self) -> None:
         if not min(self.patches, self.neighbours, self.hidden, self.features) >= 1:
             raise ValueError(f"a neighbourhood is {self}; it needs at least 1 of each")
+        check_at_most(self, patches=4096, neighbours=1024, hidden=_WIDEST, features=_WIDEST)
         if not 0 < self.reach < math.inf:
             raise ValueError(f"reach is {self.reach}; it must be a length above 0")
 
@@ -69,8 +72,13 @@ class FeatureConfig(RoutingConfig):
         super().__post_init__()
         if not self.neighbourhoods:
             raise ValueError("neighbourhoods is empty; a network with features needs at least 1 reading")
+        if len(self.neighbourhoods) > _MOST_READINGS:
+            raise ValueError(f"neighbourhoods has {len(self.neighbourhoods)} readings; at most {_MOST_READINGS} can be")
         if not min(self.whole) >= 1:
             raise ValueError(f"whole is {self.whole}; both widths must be at least 1")
+        if max(self.whole) > _WIDEST:
+            raise ValueError(f"whole is {self.whole}; both widths must be at most {_WIDEST:,}")
+        check_at_most(self, summary=_WIDEST, looks=_MOST_READINGS)
         for name in ("summary", "looks"):
             if not getattr(self, name) >= 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")

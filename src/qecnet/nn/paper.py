@@ -10,7 +10,7 @@ from .kernel import Nonlinearity
 from .module import QECModule
 from .patches import choose_patches
 from .prediction import PatchCapsules, Prediction, VotingRound
-from .registry import Network, register_network
+from .registry import Network, check_at_most, register_network
 from .voting import RoutingConfig
 
 
@@ -39,6 +39,7 @@ class QECConfig(RoutingConfig):
         for name in ("patches", "neighbours"):
             if getattr(self, name) > self.frames:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at most the {self.frames} frames")
+        check_at_most(self, patches=4096, neighbours=1024, capsules=4096)
 
 
 class QECNet(Network):

@@ -2,13 +2,15 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass, replace
-from typing import Any, ClassVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
 from ..algebra import full_precision
 from ..geometry import OrientedPoints
+from ..schema import decode
 from .prediction import PatchCapsules, Prediction, VotingRound
 
 
@@ -22,6 +24,7 @@ class NetworkConfig:
     def __post_init__(self) -> None:
         if not isinstance(self.classes, int) or self.classes < 1:
             raise ValueError(f"classes is {self.classes}; a network needs a whole number, at least 1")
+        check_at_most(self, classes=100_000, frames=20_000)
 
 
 class Network(nn.Module, ABC):
@@ -149,21 +152,26 @@ def network_name(network: Network) -> str:
     return next(name for name, entry in _NETWORKS.items() if entry.network is type(network))
 
 
-def build_network(name: str, options: Mapping[str, Any]) -> Network:
-    """Create a registered network from all fields of its configuration, as JSON gives them back."""
+def read_config(name: Any, options: Any, path: Path) -> tuple[type[Network], NetworkConfig]:
+    """The class and the configuration of a registered network, as a file's JSON gives them back.
+
+    Raises:
+        ValueError: for a name that is not registered, and for options that do not fit its configuration.
+    """
+    if not isinstance(name, str):
+        raise ValueError(f"network is {name!r}; it must be a name")
     entry = _entry(name)
-    return entry.network(_from_json(type(entry.config), options))
+    config = decode(options, type(entry.config), path, "config")
+    if unknown := {*options} - {field.name for field in fields(config)}:
+        raise ValueError(f"config has {min(unknown)!r}, which the network {name} does not know")
+    return entry.network, config
 
 
-def _from_json(kind: Any, value: Any) -> Any:
-    """What `dataclasses.asdict` made JSON of, as the type that it was."""
-    if isinstance(kind, type) and is_dataclass(kind):
-        types = get_type_hints(kind)
-        return kind(**{name: _from_json(types[name], part) for name, part in value.items()})
-    if get_origin(kind) is tuple:
-        first, *others = get_args(kind)
-        return tuple(_from_json(first, part) for part in value) if others == [...] else tuple(value)
-    return value
+def check_at_most(config: Any, **limits: int) -> None:
+    """Raise a ValueError for a field above its limit: far above all use, it bounds what a damaged file can ask for."""
+    for name, limit in limits.items():
+        if getattr(config, name) > limit:
+            raise ValueError(f"{name} is {getattr(config, name)}; it must be at most {limit:,}")
 
 
 def _entry(name: str) -> _Entry:

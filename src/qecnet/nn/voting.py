@@ -8,7 +8,7 @@ from torch import Tensor
 
 from ..algebra import Weighting
 from .prediction import VotingRound
-from .registry import NetworkConfig
+from .registry import NetworkConfig, check_at_most
 from .routing import Gradients, check_routing, trace
 
 
@@ -23,6 +23,7 @@ class RoutingConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_at_most(self, iterations=100)
         check_routing(self.iterations, self.weighting, self.exponent, self.gradients)
 
     def routing(self) -> dict[str, Any]:

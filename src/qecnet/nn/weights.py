@@ -1,7 +1,7 @@
 """Weights of networks in one file each: safetensors, nothing that is ever executed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from ..files import read_tensors, write_tensors
-from .registry import Network, build_network, network_name
+from ..schema import check_names, decode, first_line
+from .registry import Network, network_name, read_config
 
 
 def save_network(path: Path, network: Network, classes: Sequence[str], about: Mapping[str, Any]) -> None:
@@ -28,6 +29,8 @@ def save_network(path: Path, network: Network, classes: Sequence[str], about: Ma
 def load_network(path: Path) -> tuple[Network, list[str], dict[str, Any]]:
     """Read what `save_network` wrote.
 
+    Everything is checked before a network is created, so what a damaged file asks for takes no memory.
+
     Returns:
         The network in evaluation mode, its class names, and all that stood beside them.
 
@@ -38,12 +41,40 @@ def load_network(path: Path) -> tuple[Network, list[str], dict[str, Any]]:
     try:
         if "network" not in about:
             tensors, about = _from_version_1(tensors, about)
-        network = build_network(about["network"], about["config"])
+        kind, config = read_config(about["network"], about["config"], path)
+        classes = decode(about, _Classes, path).classes
+        if len(classes) != config.classes:
+            raise ValueError(f"it names {len(classes)} classes; its network has {config.classes}")
+        with torch.device("meta"):
+            _check_tensors(tensors, kind(config).state_dict())
+        network = kind(config)
         network.load_state_dict(tensors)
-        classes = list(about["classes"])
-    except (KeyError, TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{path}: holds weights that this version of qecnet cannot read ({error})") from error
-    return network.eval(), classes, about
+    except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+        reason = first_line(error).removeprefix(f"{path}: ")
+        raise ValueError(f"{path}: holds weights that this version of qecnet cannot read ({reason})") from error
+    return network.eval(), [*classes], about
+
+
+@dataclass(frozen=True)
+class _Classes:
+    classes: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        check_names("classes", self.classes)
+
+
+def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
+    """Raise a ValueError unless names, shapes and types are as expected, and every value is finite."""
+    if found.keys() != expected.keys():
+        raise ValueError(f"the tensor {min(found.keys() ^ expected.keys())!r} is missing, or not of this network")
+    for name, tensor in found.items():
+        if tensor.shape != expected[name].shape:
+            shapes = f"{tuple(tensor.shape)}; it must be {tuple(expected[name].shape)}"
+            raise ValueError(f"the tensor {name!r} has shape {shapes}")
+        if tensor.is_floating_point() != expected[name].is_floating_point() or tensor.is_complex():
+            raise ValueError(f"the tensor {name!r} has type {tensor.dtype}; it must be {expected[name].dtype}")
+        if not tensor.isfinite().all():
+            raise ValueError(f"the tensor {name!r} has values that are not finite")
 
 
 def start_from(network: Network, classes: Sequence[str], path: Path, method: str) -> None:
@@ -59,7 +90,8 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
         method: of the frames, which weights of a run say, too: they mean nothing with others.
     """
     found, others, about = load_network(path)
-    if (frames := about.get("settings", {}).get("method", method)) != method:
+    settings = about.get("settings", {})
+    if (frames := settings.get("method", method) if isinstance(settings, dict) else None) != method:
         raise ValueError(f"{path}: was trained on {frames} frames, not on {method}; start with --set method={frames}")
     if replace(found.config, classes=network.config.classes) != network.config:
         raise ValueError(f"{path}: is another network than the settings describe; start with their configuration")

@@ -5,6 +5,7 @@ A new checkpoint is written to a temporary file and renamed, so that a complete 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from torch import Tensor
 
 from qecnet.files import read_tensors, write_tensors
 from qecnet.nn import Network
+from qecnet.schema import decode
 
 
 @dataclass
@@ -65,7 +67,11 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
         ValueError: if the file is damaged, or of other training data, another network or another optimizer.
     """
     tensors, found = read_tensors(path)
-    for name, value in found.get("origin", {}).items():
+    about = decode(found, _About, path)
+    then = found.get("origin", {})
+    if not isinstance(then, dict) or then.keys() - origin.keys():
+        raise ValueError(f"{path}: is damaged (origin); begin anew")
+    for name, value in then.items():
         if origin[name] != value:
             raise ValueError(f"{path}: was trained on other {name} ({value}) than those given now ({origin[name]})")
     try:
@@ -78,10 +84,28 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
                 moments.setdefault(int(number), {})[moment] = tensor
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        for name in ("epoch", "step", "totals", "rows"):
-            setattr(state, name, found[name])
-    except (KeyError, RuntimeError) as error:
-        raise ValueError(f"{path}: does not fit the run's settings; start a new run") from error
+        state.epoch, state.step, state.totals, state.rows = about.epoch, about.step, dict(about.totals), found["rows"]
+    except (KeyError, RuntimeError, ValueError) as error:
+        raise ValueError(f"{path}: is not of the network that the run's settings describe; begin anew") from error
+
+
+@dataclass(frozen=True)
+class _Row:
+    """What every row of the log has."""
+
+
+@dataclass(frozen=True)
+class _About:
+    """What a checkpoint says beside its tensors."""
+
+    epoch: int
+    step: int
+    totals: Mapping[str, float]
+    rows: tuple[_Row, ...]
+
+    def __post_init__(self) -> None:
+        if min(self.epoch, self.step) < 0:
+            raise ValueError(f"epoch is {self.epoch} and step {self.step}; both must be at least 0")
 
 
 def _below(tensors: dict[str, Tensor], part: str) -> dict[str, Tensor]:

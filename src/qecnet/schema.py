@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import math
+import sys
 import types
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+_LONGEST_NAME, _LONGEST_REASON = 200, 300
 
 
 def decode_file(path: Path, kind: type[T]) -> T:
@@ -34,19 +35,44 @@ def parse_object(text: str, path: Path) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}: is damaged (not JSON: {error}); write it again") from error
+        raise ValueError(f"{path}: is damaged (not JSON: {first_line(error)}); write it again") from error
     if not isinstance(value, dict):
         raise ValueError(f"{path}: is damaged (not a JSON object); write it again")
     return value
 
 
-def decode(value: Mapping[str, Any], kind: type[T], path: Path) -> T:
-    """Build a dataclass from a parsed JSON object; unknown names are ignored, missing ones take their defaults."""
+def decode(value: Any, kind: type[T], path: Path, place: str = "") -> T:
+    """Build a dataclass from parsed JSON; unknown names are ignored, missing ones take their defaults.
+
+    Args:
+        value: what `json` read.
+        kind: the dataclass; its own `__post_init__` checks ranges.
+        path: the file, which errors name.
+        place: where in the file the value is, which errors name too.
+
+    Raises:
+        ValueError: if the value does not match the fields of `kind`; one sentence.
+    """
     try:
-        found: T = _decoded(value, kind, "")
+        found: T = _decoded(value, kind, place)
     except _MismatchError as error:
-        raise ValueError(f"{path}: is damaged, or from another version of qecnet ({error})") from error
+        raise ValueError(f"{path}: is damaged, or from another version of qecnet ({first_line(error)})") from error
     return found
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, as a part of a sentence: one line of printable characters, not longer than a few."""
+    text = next(iter(str(error).splitlines()), type(error).__name__)[:_LONGEST_REASON]
+    return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def check_names(what: str, names: Sequence[str]) -> None:
+    """Raise a ValueError unless names are distinct and fit on a line of a terminal."""
+    for name in names:
+        if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
+            raise ValueError(f"{what} has a name that is empty, too long or has control characters")
+    if len({*names}) < len(names):
+        raise ValueError(f"{what} has a name twice")
 
 
 class _MismatchError(Exception):
@@ -71,8 +97,7 @@ def _decoded(value: Any, hint: Any, place: str) -> Any:
         if not isinstance(value, dict):
             _fail(place, "is not an object")
         return {name: _decoded(one, arguments[1], _join(place, name)) for name, one in value.items()}
-    number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    if not (number if hint is float else type(value) is hint):
+    if not (_is_number(value) if hint is float else type(value) is hint):
         _fail(place, f"is not {_SIMPLE[hint]}")
     return value
 
@@ -101,6 +126,11 @@ def _list(value: Any, hints: tuple[Any, ...], place: str) -> tuple[Any, ...]:
     if len(value) != len(hints):
         _fail(place, f"is not a list of {len(hints)} values")
     return tuple(_decoded(one, hint, f"{place}[{i}]") for i, (one, hint) in enumerate(zip(value, hints, strict=True)))
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number that a float can hold; NaN is not, nor is an integer of 400 digits."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 @cache

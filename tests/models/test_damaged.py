@@ -1,0 +1,164 @@
+"""Weights and indexes whose metadata or tensors were altered: one sentence that names the file, before any work."""
+
+import json
+from pathlib import Path
+
+import pytest
+import safetensors.torch
+import torch
+
+import qecnet
+from qecnet.datasets import make_shape
+from qecnet.files import read_tensors, write_tensors
+from qecnet.models import Failure
+from qecnet.models.library import empty_library, extend, read_library, stamps_of
+from qecnet.nn import QECConfig, QECNet, save_network
+
+SETTINGS = {"points": 400, "frames": 64, "method": "centred"}
+SIZES = QECConfig(3, frames=64, patches=8, neighbours=4, capsules=4)
+
+
+@pytest.fixture
+def weights(tmp_path) -> Path:
+    torch.manual_seed(0)
+    path = tmp_path / "weights.safetensors"
+    save_network(path, QECNet(SIZES), ["bed", "chair", "desk"], {"settings": SETTINGS, "temperature": 0.5})
+    return path
+
+
+@pytest.fixture
+def index(weights, tmp_path) -> Path:
+    model, path = qecnet.load(weights), tmp_path / "index.safetensors"
+    for kind in ("bed", "chair"):
+        qecnet.formats.write(tmp_path / f"{kind}.off", make_shape(kind, 0))
+    stamps = stamps_of(tmp_path, sorted(tmp_path.glob("*.off")))
+    assert not any(isinstance(one, Failure) for one in extend(empty_library(model), model, tmp_path, stamps, path))
+    return path
+
+
+def alter(path: Path, keys: tuple, value: object) -> None:
+    """Change one value of a file's metadata, whatever JSON it is."""
+    tensors, about = read_tensors(path)
+    place = about
+    for key in keys[:-1]:
+        place = place[key]
+    place[keys[-1]] = value
+    write_tensors(path, tensors, about)
+
+
+@pytest.mark.parametrize("value", [None, True, -1, 0, 1.5, 10**400, "x", [], {}, float("nan"), [[]], {"a": {}}])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        ("network",),
+        ("config",),
+        ("classes",),
+        ("settings",),
+        ("temperature",),
+        *[("config", name) for name in ("classes", "frames", "patches", "capsules", "iterations", "weighting")],
+        *[("settings", name) for name in SETTINGS],
+    ],
+)
+def test_altered_metadata_is_one_sentence(weights, keys, value):
+    if (keys[-1], value) in (("iterations", 0), ("temperature", 1.5)):
+        pytest.skip("a value that it may have")
+    alter(weights, keys, value)
+    with pytest.raises(ValueError, match=rf"^{weights}: ") as caught:
+        qecnet.load(weights)
+    assert str(caught.value).isprintable()
+    assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    ("keys", "value", "sentence"),
+    [
+        (("classes",), ["bed", "chair"], "it names 2 classes; its network has 3"),
+        (("classes",), ["bed", "chair", "bed"], "a name twice"),
+        (("classes",), ["bed", "chair", "a\x1b[2J"], "control characters"),
+        (("config", "iterations"), 10**6, "iterations is 1000000; it must be at most 100"),
+        (("config", "capsules"), 4000, "has shape"),
+        (("config", "colour"), 1, "config has 'colour', which the network paper does not know"),
+        (("settings", "points"), 10**9, "points is 1000000000; it must be at most 1,000,000"),
+        (("settings", "method"), "magic", "settings.method is not one of"),
+    ],
+)
+def test_what_is_wrong_with_weights_is_said(weights, keys, value, sentence):
+    alter(weights, keys, value)
+    with pytest.raises(ValueError, match=sentence):
+        qecnet.load(weights)
+
+
+def test_weights_that_are_not_finite_are_refused(weights):
+    tensors, about = read_tensors(weights)
+    next(iter(tensors.values())).view(-1)[0] = torch.nan
+    write_tensors(weights, tensors, about)
+    with pytest.raises(ValueError, match="has values that are not finite"):
+        qecnet.load(weights)
+
+
+def test_deeply_nested_metadata_is_one_sentence(weights):
+    tensors, _ = read_tensors(weights)
+    weights.write_bytes(safetensors.torch.save(tensors, {"qecnet": "[" * 100_000}))
+    with pytest.raises(ValueError, match=rf"^{weights}: is damaged"):
+        qecnet.load(weights)
+
+
+def test_an_answer_that_is_not_finite_is_an_error(weights, index):
+    model = qecnet.load(weights)
+    with torch.no_grad():
+        model.network.classes.scale.fill_(torch.inf)
+        model.network.classes.shift.fill_(torch.nan)
+    chair = index.with_name("chair.off")
+    with pytest.raises(ValueError, match=r"chair\.off: the model .* gives values that are not finite"):
+        model.predict(chair)
+    (failure,) = model.predict_many([chair])
+    assert isinstance(failure, Failure)
+
+
+@pytest.mark.parametrize("value", [None, True, 3, "x", [], {}, [None, None], ["a", "a"], ["../a", "b"], ["/a", "b"]])
+@pytest.mark.parametrize("key", ["model", "key", "classes", "files"])
+def test_an_altered_index_is_one_sentence(index, key, value):
+    if isinstance(value, str) and key in ("model", "key"):
+        pytest.skip("a name of a model")
+    if key == "classes" and value in (["../a", "b"], ["/a", "b"]):
+        pytest.skip("names of classes")
+    alter(index, (key,), value)
+    with pytest.raises(ValueError, match=rf"^{index}: ") as caught:
+        read_library(index)
+    assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("stamps", lambda t: t.float()),
+        ("stamps", lambda t: t[:1]),
+        ("descriptors", lambda t: t[0]),
+        ("descriptors", lambda t: t * torch.nan),
+        ("descriptors", lambda t: t * 3),
+        ("labels", lambda t: t + 3),
+        ("labels", lambda t: t - 3),
+        ("labels", lambda t: t.short()),
+        ("poses", lambda t: t[:, :3]),
+        ("poses", lambda t: t * 0),
+    ],
+)
+def test_altered_tensors_of_an_index_are_one_sentence(index, name, change):
+    tensors, about = read_tensors(index)
+    write_tensors(index, tensors | {name: change(tensors[name])}, about)
+    with pytest.raises(ValueError, match=rf"^{index}: is damaged \({name} "):
+        read_library(index)
+
+
+def test_an_index_of_other_classes_or_widths_does_not_fit(weights, index):
+    model = qecnet.load(weights)
+    assert read_library(index).fits(model)
+    alter(index, ("classes",), ["a", "b", "c"])
+    assert not read_library(index).fits(model)
+
+
+def test_metadata_is_an_object(weights):
+    tensors, _ = read_tensors(weights)
+    weights.write_bytes(safetensors.torch.save(tensors, {"qecnet": json.dumps([1, 2])}))
+    with pytest.raises(ValueError, match="its metadata is not a JSON object"):
+        qecnet.load(weights)
