@@ -186,3 +186,19 @@ def test_integers_in_text_get_the_digits_that_a_rotation_needs(tmp_path):
     np.savetxt(tmp_path / "a.xyz", points, fmt="%d")
     move_file(tmp_path / "a.xyz", tmp_path / "b.xyz", MOTION)
     np.testing.assert_allclose(np.loadtxt(tmp_path / "b.xyz"), MOTION.points(points.astype(float)), atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "place", "sentence"), [(".las", 100, "declares .* records"), (".laz", None, "compressed chunks")]
+)
+def test_counts_that_a_scan_has_no_room_for_are_refused_at_once(tmp_path, suffix, place, sentence):
+    path = tmp_path / f"a{suffix}"
+    write(path, PointCloud(torch.from_numpy(np.random.default_rng(0).normal(size=(50, 3)))))
+    data = bytearray(path.read_bytes())
+    if place is None:
+        points = int.from_bytes(data[96:100], "little")
+        place = int.from_bytes(data[points : points + 8], "little") + 4
+    data[place : place + 4] = (2_000_000_000).to_bytes(4, "little")
+    path.write_bytes(data)
+    with pytest.raises(ReadError, match=sentence):
+        read(path)

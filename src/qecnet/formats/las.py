@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import struct
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,14 @@ def _parse(data: bytes) -> Parts:
 
 def _load(data: bytes) -> Any:
     laspy = import_extra("laspy", "a LAS or LAZ file")
+    _check_records(data)
     try:
         with laspy.open(io.BytesIO(data), closefd=False) as reader:
             header = reader.header
             size = header.point_count * header.point_format.size
             if header.are_points_compressed:
                 check_unpacked_size(size)
+                _check_chunks(data, header.offset_to_point_data, header.point_count)
             elif header.offset_to_point_data + size > len(data):
                 raise Malformed(f"declares {header.point_count:,} points and ends before the last; it was cut short")
             return reader.read()
@@ -45,6 +48,27 @@ def _load(data: bytes) -> Any:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         raise Malformed(f"cannot be read as LAS or LAZ ({str(error)[:60]}); the file is damaged") from error
+
+
+def _check_records(data: bytes) -> None:
+    """Refuses more records than the file has room for: laspy would read them one by one."""
+    for place, least, since in ((100, 54, 0), (243, 60, 4)):  # variable length records, and extended ones
+        if len(data) >= place + 4 and data[25] >= since:
+            (count,) = struct.unpack_from("<I", data, place)
+            if count * least > len(data):
+                raise Malformed(f"declares {count:,} records and has no room for them; the file is damaged")
+
+
+def _check_chunks(data: bytes, start: int, points: int) -> None:
+    """Refuses a table of more chunks than points: the decoder of LAZ would end the process when memory runs out."""
+    place = int.from_bytes(data[start : start + 8], "little", signed=True)
+    if place == -1:  # a file that was written as a stream has it at its end
+        place = int.from_bytes(data[-8:], "little", signed=True)
+    if not start < place <= len(data) - 8:
+        raise Malformed("has no table of its compressed chunks; it was cut short or is damaged")
+    (chunks,) = struct.unpack_from("<I", data, place + 4)
+    if chunks > min(points, len(data)):
+        raise Malformed(f"declares {chunks:,} compressed chunks of {points:,} points; the file is damaged")
 
 
 def _move(data: bytes, motion: Motion) -> bytes:
