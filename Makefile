@@ -9,7 +9,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 TEST_ENV := OMP_NUM_THREADS=1
 
 .PHONY: demo demo-picture readme docs test test-slow test-browser test-oldest coverage wheel screenshots browser check \
-	format benchmark clean
+	format benchmark fuzz clean
 
 # make demo FILE=chair.obj takes a shape of yours, too.
 demo: $(DEMO_READY)
@@ -78,6 +78,12 @@ check: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+# Damaged files of every format, weights and indexes: what is found is kept in build/fuzz and listed in results/fuzz.json.
+COUNT ?= 100000
+SEED ?= 0
+fuzz: $(READY)
+	$(TEST_ENV) $(BIN)/python -m benchmarks.fuzz --count $(COUNT) --seed $(SEED)
 
 # Half an hour or so on an idle machine; each prints its table and writes it to results/.
 benchmark: $(READY)

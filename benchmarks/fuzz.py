@@ -1,0 +1,325 @@
+"""Mutates files of every format, weights and indexes, and reads them: each is read, or refused with one sentence.
+
+    make fuzz COUNT=100000 SEED=0
+    python -m benchmarks.fuzz --seed 0 --only 4711   # one input again
+
+Inputs are read in a process of their own. Another exception, more than 5 s of processor time, more than 200 MB above
+the sound files, or a crash is a finding: its input is kept in build/fuzz, and it is listed in results/fuzz.json.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import io
+import json
+import multiprocessing
+import resource
+import signal
+import struct
+import sys
+import tempfile
+import warnings
+from collections import Counter
+from multiprocessing.connection import Connection
+from pathlib import Path
+from random import Random
+from time import monotonic
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+import qecnet
+from qecnet.datasets import make_shape
+from qecnet.files import as_json, write_whole
+from qecnet.formats import ReadError, read, read_cloud, write
+from qecnet.models.library import empty_library, extend, read_library, stamps_of
+from qecnet.nn import FeatureConfig, FeatureNet, Neighbourhood, QECConfig, QECNet, save_network
+
+ROOT = Path(__file__).parents[1]
+SECONDS, STALLED = 5, 120
+MEGABYTES = 200
+_ADDRESS_SPACE = 3 << 30
+_PIECES = (
+    *(b"\n", b"\r", b" ", b"#", b"-", b".", b"-1", b"0", b"1e308", b"nan", b"inf", b"9" * 20, b"5000000000", b"["),
+    *(b"list", b"double", b"vertex", b"face", b"uchar", b"F", b"x", b"{", b'"', b"<"),
+    *(b"\xff" * 4, b"\0" * 8, b"\xff\xff\xff\x7f", b"\x80"),
+)
+_VALUES: tuple[Any, ...] = (
+    *(None, True, 0, 1, -1, 2, 1.5, -0.5, 1e-300, 1e300, float("nan"), float("inf"), 2**31, 2**63, 10**400),
+    *("", "x", "\x1b[2J", "../a", "paper", "features", "flare", [], [[]], {}, [1, 2], {"a": 1}, "y" * 5000),
+)
+
+
+class Sound(NamedTuple):
+    """A file that is read, to be mutated."""
+
+    kind: str
+    suffix: str
+    data: bytes
+
+
+def sound_files(folder: Path) -> list[Sound]:
+    """Small sound files of every format and variant that is read."""
+    mesh = make_shape("chair", 0)
+    cloud = mesh.sample(40, torch.Generator().manual_seed(0))
+    for suffix in (".ply", ".off", ".obj", ".stl", ".glb", ".3mf"):
+        write(folder / f"mesh{suffix}", mesh)
+    for suffix in (".ply", ".pcd", ".xyz", ".csv", ".npy", ".npz", ".las", ".laz"):
+        write(folder / f"cloud{suffix}", cloud)
+    files = [Sound(path.suffix[1:], path.suffix, path.read_bytes()) for path in sorted(folder.iterdir())]
+    points, packed = cloud.points.numpy(), io.BytesIO()
+    np.savez_compressed(packed, points=points)
+    files.append(Sound("npz", ".npz", packed.getvalue()))
+    files += [Sound(suffix[1:], suffix, data) for suffix, data in _written_by_hand(points)]
+    return files
+
+
+def _written_by_hand(points: np.ndarray) -> list[tuple[str, bytes]]:
+    """Variants that `write` does not write."""
+    import lzf
+    import trimesh
+
+    raw = points.astype("<f4").repeat(8, 0).T.tobytes()
+    packed = lzf.compress(raw, 2 * len(raw))
+    pcd = f"FIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH {8 * len(points)}\nPOINTS {8 * len(points)}\n".encode()
+    files = trimesh.Scene([trimesh.creation.box()]).export(file_type="gltf")
+    gltf = json.loads(files["model.gltf"])
+    for buffer in gltf["buffers"]:
+        buffer["uri"] = "data:application/octet-stream;base64," + base64.b64encode(files[buffer["uri"]]).decode()
+    stl = np.zeros(2, "3f4,(3,3)f4,u2")
+    stl["f1"] = points[:6].reshape(2, 3, 3)
+    ply = b"element vertex 3\nproperty float x\nproperty float y\nproperty float z\nelement face 2\n"
+    return [
+        (".pcd", pcd + b"DATA binary_compressed\n" + struct.pack("<II", len(packed), len(raw)) + packed),
+        (".pcd", b"VERSION .7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 2\nHEIGHT 1\nPOINTS 2\n"
+                 b"DATA ascii\n0 0 0\n1 2 nan\n"),
+        (".gltf", json.dumps(gltf).encode()),
+        (".stl", b"\0" * 80 + struct.pack("<I", 2) + stl.tobytes()),
+        (".stl", b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\n"
+                 b"endfacet\nendsolid\n"),
+        (".obj", b"o a\nv 0 0 0\nv 1 0 0\nv 0 1 0\nvn 0 0 1\nf 1//1 2//1 3//1\nf -1 -2 -3\n"),
+        (".off", b"COFF\n3 1 0\n0 0 0 1 0 0 1\n1 0 0 1 0 0 1\n0 1 0 1 0 0 1\n3 0 1 2 9 9 9\n"),
+        (".ply", b"ply\nformat ascii 1.0\n" + ply + b"property list uchar int vertex_index\nend_header\n"
+                 b"0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n2 0 1\n"),
+        (".ply", b"ply\nformat binary_big_endian 1.0\n" + ply + b"property list uchar short vertex_index\nend_header\n"
+                 + np.eye(3, dtype=">f4").tobytes() + 2 * b"\3\0\0\0\1\0\2"),
+    ]  # fmt: skip
+
+
+def sound_models(folder: Path) -> list[Sound]:
+    """Weights of both networks, and an index."""
+    torch.manual_seed(0)
+    small = Neighbourhood(8, 4, 4, 4, 0.5)
+    networks = {
+        "paper": QECNet(QECConfig(3, frames=64, patches=8, neighbours=4, capsules=4)),
+        "features": FeatureNet(FeatureConfig(3, frames=64, neighbourhoods=(small,), whole=(8, 8), summary=8)),
+    }
+    about = {"settings": {"points": 400, "frames": 64, "method": "centred"}, "temperature": 0.5}
+    for name, network in networks.items():
+        save_network(folder / f"{name}.safetensors", network, ["bed", "chair", "desk"], about)
+        write(folder / f"{name}.off", make_shape("bed", 0))
+    model, stamps = qecnet.load(folder / "paper.safetensors"), stamps_of(folder, sorted(folder.glob("*.off")))
+    list(extend(empty_library(model), model, folder, stamps, folder / "index.safetensors"))
+    kinds = {"paper": "weights", "features": "weights", "index": "index"}
+    files = ((kind, folder / f"{name}.safetensors") for name, kind in kinds.items())
+    return [Sound(kind, ".safetensors", path.read_bytes()) for kind, path in files]
+
+
+def mutate(sound: Sound, random: Random) -> Sound:
+    """The file with a few changes; of safetensors files, half of them in the metadata."""
+    data = sound.data
+    if sound.suffix == ".safetensors" and random.random() < 0.5:
+        return sound._replace(data=_mutate_metadata(data, random))
+    for _ in range(random.randint(1, 4)):
+        # Headers are a small part of a file and decide most about it.
+        start = random.randint(0, min(len(data), 400) if random.random() < 0.5 else len(data))
+        end = min(len(data), start + random.randint(0, 16))
+        piece = random.choice(_PIECES) if random.random() < 0.7 else random.randbytes(random.randint(1, 8))
+        kind = random.choice(("replace", "insert", "repeat", "truncate", "flip"))
+        if kind == "replace":
+            data = data[:start] + piece + data[end:]
+        elif kind == "insert":
+            data = data[:start] + piece + data[start:]
+        elif kind == "repeat":
+            data = data[:end] + data[start:]
+        elif kind == "flip" and start < len(data):
+            data = data[:start] + bytes([data[start] ^ 1 << random.randrange(8)]) + data[start + 1 :]
+        elif kind == "truncate" and random.random() < 0.3:
+            data = data[:start]
+    suffix = (
+        sound.suffix if random.random() < 0.9 else random.choice((".off", ".obj", ".ply", ".csv", ".npz", ".dat", ""))
+    )
+    return sound._replace(data=data, suffix=suffix)
+
+
+def _mutate_metadata(data: bytes, random: Random) -> bytes:
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = json.loads(data[8:end])
+    about = json.loads(header["__metadata__"]["qecnet"])
+    within = header if random.random() < 0.2 else about
+    for _ in range(random.randint(1, 2)):
+        _mutate_json(within, random)
+    if isinstance(header.get("__metadata__"), dict) and within is about:
+        header["__metadata__"]["qecnet"] = json.dumps(about)
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + data[end:]
+
+
+def _mutate_json(value: Any, random: Random) -> None:
+    """Replace, remove or add something somewhere in it."""
+    while isinstance(value, dict | list) and value:
+        key = random.choice([*value]) if isinstance(value, dict) else random.randrange(len(value))
+        if isinstance(value[key], dict | list) and value[key] and random.random() < 0.8:
+            value = value[key]
+        elif random.random() < 0.15:
+            del value[key]
+            return
+        elif isinstance(value, list) and random.random() < 0.3:
+            value.append(value[key])
+            return
+        else:
+            value[key] = random.choice(_VALUES)
+            return
+
+
+def check(sound: Sound, path: Path, models: Path) -> str:
+    """Read one file: "accepted", "refused", or what is wrong."""
+    path.write_bytes(sound.data)
+    try:
+        if sound.kind == "weights":
+            answer = qecnet.load(path).predict(models / "paper.off")
+            good = bool(answer.poses.isfinite().all()) and answer.confidence <= 1.0001 and answer.label.isprintable()
+        elif sound.kind == "index":
+            library, model = read_library(path), qecnet.load(models / "paper.safetensors")
+            query = model.predict(models / "paper.off")
+            good = not library.fits(model) or all(one.similarity < 1.01 for one in library.nearest(query))
+        else:
+            read(path)
+            good = bool(read_cloud(path, 10).points.isfinite().all())
+    except ValueError as error:
+        said = str(error)
+        if sound.kind not in ("weights", "index") and not isinstance(error, ReadError):
+            return f"{type(error).__name__}: {said[:200]}"
+        sentence = said.isprintable() and len(said) < 1000 and (sound.kind == "weights" or said.startswith(f"{path}: "))
+        return "refused" if sentence else f"not one sentence that names the file: {said[:200]!r}"
+    except Exception as error:
+        return f"{type(error).__name__}: {str(error)[:200]}"
+    return "accepted" if good else "an answer that makes no sense"
+
+
+def work(connection: Connection, folder: Path, seed: int, files: list[Sound]) -> None:
+    """Check the inputs whose numbers arrive."""
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    for sound in files:
+        outcome = check(sound, folder / f"sound{sound.suffix}", folder)
+        if outcome != "accepted":
+            raise ValueError(f"{sound.kind}: a sound file is {outcome}")
+    sound_peak = _peak()
+    connection.send(sound_peak)
+    while True:
+        changed = make_input(files, seed, connection.recv())
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends the process, whatever it is doing
+        outcome = check(changed, folder / f"input{changed.suffix}", folder)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        if (grown := _peak() - sound_peak) > MEGABYTES:
+            outcome = f"takes {grown:.0f} MB more than the sound files"
+        connection.send((outcome, _peak()))
+
+
+def _peak() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform != "darwin" else 1024) / 1024
+
+
+def make_input(files: list[Sound], seed: int, number: int) -> Sound:
+    """The input of a number: the kinds take turns."""
+    kinds = sorted({sound.kind for sound in files})
+    random = Random(f"{seed}/{number}")
+    return mutate(random.choice([sound for sound in files if sound.kind == kinds[number % len(kinds)]]), random)
+
+
+def run(numbers: range, seed: int, seconds: float, folder: Path) -> dict[str, Any]:
+    """Check inputs, in a process that is started again after each finding."""
+    for name in ("shapes", "models"):
+        (folder / name).mkdir()
+    files = sound_files(folder / "shapes") + sound_models(folder / "models")
+    counts: dict[str, Counter[str]] = {}
+    findings, grown, start, process = [], 0.0, monotonic(), None
+    context = multiprocessing.get_context("fork")
+    for number in numbers:
+        if monotonic() - start > seconds:
+            break
+        if process is None:
+            ours, theirs = context.Pipe()
+            process = context.Process(target=work, args=(theirs, folder / "models", seed, files), daemon=True)
+            process.start()
+            theirs.close()
+            sound_peak = ours.recv()
+        changed, ends = make_input(files, seed, number), False
+        ours.send(number)
+        try:
+            if ours.poll(STALLED):
+                outcome, peak = ours.recv()
+                grown = max(grown, peak - sound_peak)
+            else:
+                outcome, ends = f"does not end within {STALLED} s", True
+        except EOFError:
+            process.join()
+            hung = process.exitcode == -signal.SIGPROF
+            outcome = f"takes more than {SECONDS} s" if hung else f"ends the process ({process.exitcode})"
+            ends = True
+        found = outcome not in ("accepted", "refused")
+        counts.setdefault(changed.kind, Counter())["finding" if found else outcome] += 1
+        if found:
+            findings.append({"number": number, "kind": changed.kind, "problem": outcome})
+            kept = ROOT / "build" / "fuzz" / f"{seed}-{number}{changed.suffix}"
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            kept.write_bytes(changed.data)
+            print(f"{number} ({changed.kind}): {outcome}", flush=True)
+        if ends or "MB more" in outcome:
+            process.kill()
+            process = None
+    if process is not None:
+        process.kill()
+    kinds = {
+        kind: {
+            "mutations": sum(counts[kind].values()),
+            **{n: counts[kind][n] for n in ("accepted", "refused", "finding")},
+        }
+        for kind in sorted(counts)
+    }
+    return {
+        "what": "fuzz",
+        "seed": seed,
+        "mutations": sum(kind["mutations"] for kind in kinds.values()),
+        "seconds": round(monotonic() - start),
+        "limits": {"seconds": SECONDS, "megabytes": MEGABYTES},
+        "most_megabytes": round(grown),
+        "kinds": kinds,
+        "findings": findings,
+    }
+
+
+def main() -> None:
+    """Parse the command line, and write results/fuzz.json unless one input is checked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=100_000, help="Number of mutations.")
+    parser.add_argument("--seconds", type=float, default=float("inf"), help="Stop after this time.")
+    parser.add_argument("--seed", type=int, default=0, help="Seed of the mutations.")
+    parser.add_argument("--only", type=int, help="Check the input of this number alone.")
+    given = parser.parse_args()
+    numbers = range(given.count) if given.only is None else range(given.only, given.only + 1)
+    with tempfile.TemporaryDirectory() as folder:
+        result = run(numbers, given.seed, given.seconds, Path(folder))
+    print(json.dumps(result, indent=2))
+    if given.only is None:
+        write_whole(ROOT / "results" / "fuzz.json", as_json(result))
+    sys.exit(bool(result["findings"]))
+
+
+if __name__ == "__main__":
+    main()
