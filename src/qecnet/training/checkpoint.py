@@ -70,7 +70,7 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
     about = decode(found, _About, path)
     then = found.get("origin", {})
     if not isinstance(then, dict) or then.keys() - origin.keys():
-        raise ValueError(f"{path}: is damaged (origin); begin anew")
+        raise ValueError(f"{path}: is damaged (origin); start a new run")
     for name, value in then.items():
         if origin[name] != value:
             raise ValueError(f"{path}: was trained on other {name} ({value}) than those given now ({origin[name]})")
@@ -86,7 +86,7 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
             optimizer.load_state_dict({"state": moments, "param_groups": groups})
         state.epoch, state.step, state.totals, state.rows = about.epoch, about.step, dict(about.totals), found["rows"]
     except (KeyError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{path}: is not of the network that the run's settings describe; begin anew") from error
+        raise ValueError(f"{path}: does not fit the run's settings; start a new run") from error
 
 
 @dataclass(frozen=True)
