@@ -188,6 +188,17 @@ def test_integers_in_text_get_the_digits_that_a_rotation_needs(tmp_path):
     np.testing.assert_allclose(np.loadtxt(tmp_path / "b.xyz"), MOTION.points(points.astype(float)), atol=1e-4, rtol=0)
 
 
+def test_chunks_larger_than_any_writer_makes_are_refused(tmp_path):
+    path = tmp_path / "a.laz"
+    write(path, PointCloud(torch.from_numpy(np.random.default_rng(0).normal(size=(50, 3)))))
+    data = path.read_bytes()
+    chunk = (50_000).to_bytes(4, "little")
+    assert data.count(chunk) == 1
+    path.write_bytes(data.replace(chunk, (0x0200C350).to_bytes(4, "little")))
+    with pytest.raises(ReadError, match="compressed chunks of 33,604,432 points each"):
+        read(path)
+
+
 @pytest.mark.parametrize(
     ("suffix", "place", "sentence"), [(".las", 100, "declares .* records"), (".laz", None, "compressed chunks")]
 )

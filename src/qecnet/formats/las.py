@@ -14,6 +14,8 @@ from qecnet.formats.motion import Array, Motion
 from qecnet.formats.scenes import import_extra
 from qecnet.geometry import PointCloud
 
+_VARIABLE_CHUNKS = 0xFFFFFFFF
+_LARGEST_CHUNK = 5_000_000  # points; a hundred times what LASzip writes
 _STEPS = 10**9  # coordinates are stored as whole multiples of a scale; int32 holds two billion
 
 
@@ -38,6 +40,7 @@ def _load(data: bytes) -> Any:
             size = header.point_count * header.point_format.size
             if header.are_points_compressed:
                 check_unpacked_size(size)
+                _check_chunk_size(header)
                 _check_chunks(data, header.offset_to_point_data, header.point_count)
             elif header.offset_to_point_data + size > len(data):
                 raise Malformed(f"declares {header.point_count:,} points and ends before the last; it was cut short")
@@ -57,6 +60,14 @@ def _check_records(data: bytes) -> None:
             (count,) = struct.unpack_from("<I", data, place)
             if count * least > len(data):
                 raise Malformed(f"declares {count:,} records and has no room for them; the file is damaged")
+
+
+def _check_chunk_size(header: Any) -> None:
+    """Refuses chunks of more points than any writer makes: the decoder of LAZ allocates a whole one."""
+    for record in header.vlrs.get("LasZipVlr"):
+        (size,) = struct.unpack_from("<I", record.record_data, 12)
+        if size != _VARIABLE_CHUNKS and size > max(header.point_count, _LARGEST_CHUNK):
+            raise Malformed(f"declares compressed chunks of {size:,} points each; the file is damaged")
 
 
 def _check_chunks(data: bytes, start: int, points: int) -> None:
