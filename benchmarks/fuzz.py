@@ -21,6 +21,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
+from copy import deepcopy
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
@@ -177,10 +178,10 @@ def _mutate_json(value: Any, random: Random) -> None:
             del value[key]
             return
         elif isinstance(value, list) and random.random() < 0.3:
-            value.append(value[key])
+            value.append(deepcopy(value[key]))
             return
         else:
-            value[key] = random.choice(_VALUES)
+            value[key] = deepcopy(random.choice(_VALUES))  # later mutations change it in place
             return
 
 

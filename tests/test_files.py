@@ -175,3 +175,11 @@ def test_a_block_that_fails_leaves_nothing(tmp_path):
     with pytest.raises(RuntimeError):
         fail()
     assert not [*tmp_path.iterdir()]
+
+
+def test_a_file_whose_metadata_is_null_is_refused(tmp_path):
+    header = b'{"__metadata__": null}'
+    path = tmp_path / "weights.safetensors"
+    path.write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(ValueError, match=r"weights\.safetensors: is damaged, or was not written by qecnet"):
+        read_tensors(path)

@@ -111,7 +111,7 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         return tensors, about
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{path}: does not exist") from error
-    except (safetensors.SafetensorError, KeyError, ValueError, RecursionError) as error:
+    except (safetensors.SafetensorError, KeyError, TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: is damaged, or was not written by qecnet ({first_line(error)})") from error
 
 

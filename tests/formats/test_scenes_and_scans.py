@@ -100,6 +100,7 @@ def test_a_format_that_is_only_read_is_converted(tmp_path):
         (lambda d: d | {"buffers": [{"uri": "../../secret.bin", "byteLength": 9}]}, "in another file"),
         (lambda d: d | {"accessors": [{"count": 10**12, "type": "VEC3", "componentType": 5126}]}, "declares 1,000,0"),
         (lambda d: d | {"accessors": 7}, "damaged list"),
+        (lambda d: d | {"accessors": [{"count": float("inf")}]}, "damaged list"),
         (lambda d: d | {"meshes": []}, "damaged|holds no"),
     ],
 )

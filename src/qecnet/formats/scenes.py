@@ -97,7 +97,7 @@ def _check_gltf(document: dict[str, Any], size: int) -> None:
     try:
         buffers = [str(buffer.get("uri", "data:")) for buffer in document.get("buffers", [])]
         counts = [int(accessor["count"]) for accessor in document.get("accessors", [])]
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise Malformed("has a damaged list of buffers or accessors; save it again") from error
     outside = next((uri for uri in buffers if not uri.startswith("data:")), None)
     if outside is not None:
