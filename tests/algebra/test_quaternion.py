@@ -17,6 +17,7 @@ from qecnet.algebra import (
     from_rotvec,
     left_matrix,
     multiply,
+    nearest_with_up,
     random_quaternion,
     rotate,
     to_matrix,
@@ -314,3 +315,42 @@ def test_matrices_that_are_rotations_need_no_eigenvector():
     expected = Rotation.from_matrix(matrices).as_quat(scalar_first=True)
     assert abs(abs((found * expected).sum(1)) - 1).max() < 1e-15
     assert abs(abs(found) - abs(expected)).max() < 1e-15
+
+
+Z = torch.tensor([0.0, 0, 1], dtype=torch.float64)
+
+
+@pytest.fixture
+def ups(dtype, generator) -> Tensor:
+    """Directions of many lengths: random ones, axes, and ones almost opposite to z."""
+    drawn = torch.randn(20, 3, generator=generator, dtype=torch.float64)
+    hard = torch.cat((torch.eye(3), -torch.eye(3), torch.tensor([[1e-7, 0, -1], [0, 3e-4, -2.0], [0, 1e-9, 5.0]])))
+    return torch.cat((drawn, hard)).to(dtype)[:, None]
+
+
+def test_nearest_with_up_takes_z_to_up(rotations, ups, tolerance):
+    found = nearest_with_up(rotations, ups)
+    wanted = (ups / ups.norm(dim=-1, keepdim=True)).expand(*found.shape[:-1], 3)
+    torch.testing.assert_close(rotate(found, Z.to(rotations)), wanted, atol=tolerance, rtol=0)
+    assert (found.norm(dim=-1) - 1).abs().max() < tolerance
+
+
+def test_nearest_with_up_moves_by_the_angle_between_both_directions(rotations, ups, dtype):
+    axis, up = rotate(rotations, Z.to(rotations)).double(), (ups / ups.norm(dim=-1, keepdim=True)).double()
+    least = 2 * torch.atan2((axis - up).norm(dim=-1), (axis + up).norm(dim=-1))
+    found = angular_distance(nearest_with_up(rotations, ups), rotations.expand(len(ups), -1, 4)).double()
+    torch.testing.assert_close(found, least, atol={torch.float32: 2e-3, torch.float64: 1e-7}[dtype], rtol=0)
+
+
+def test_nearest_with_up_rotates_with_both_and_about_up(dtype, tolerance, generator):
+    q, g = random_quaternion((2, 50), generator, dtype=dtype)
+    up = torch.randn(50, 3, generator=generator, dtype=dtype)
+    assert_same_rotation(nearest_with_up(multiply(g, q), rotate(g, up)), multiply(g, nearest_with_up(q, up)), 1e-3)
+    about = from_rotvec(up)
+    assert_same_rotation(nearest_with_up(multiply(about, q), up), multiply(about, nearest_with_up(q, up)), 1e-3)
+
+
+def test_nearest_with_up_of_an_opposite_direction_is_half_a_turn_about_x(dtype, tolerance):
+    half = torch.tensor([0.0, 1, 0, 0], dtype=dtype)
+    identity = torch.tensor([1.0, 0, 0, 0], dtype=dtype)
+    assert_same_rotation(nearest_with_up(identity, -Z.to(dtype)), half, tolerance)

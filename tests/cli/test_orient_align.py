@@ -104,7 +104,7 @@ def test_nothing_is_overwritten_unasked(run, folder):
 @pytest.mark.parametrize("suffix", [".off", ".obj", ".stl", ".glb"])
 def test_the_name_of_the_output_chooses_its_format(run, folder, suffix):
     assert run("orient", folder / "turned.ply", "-o", folder / "same.ply").exit_code == 0
-    assert run("orient", folder / "turned.ply", "-o", folder / f"out{suffix}", "--up", "z").exit_code == 0
+    assert run("orient", folder / "turned.ply", "-o", folder / f"out{suffix}", "--output-up", "z").exit_code == 0
     same, other = read(folder / "same.ply"), read(folder / f"out{suffix}")
     assert torch.allclose(same.vertices[same.faces], other.vertices[other.faces], atol=1e-5)
 
@@ -118,8 +118,8 @@ def test_a_format_that_cannot_be_written_is_refused(run, folder):
             assert not (folder / name).exists()
 
 
-def test_up_is_the_axis_that_is_asked_for(run, folder):
-    for name, options in (("z.ply", ()), ("y.ply", ("--up", "y")), ("default.glb", ())):
+def test_output_has_the_up_axis_that_is_asked_for(run, folder):
+    for name, options in (("z.ply", ()), ("y.ply", ("--output-up", "y")), ("default.glb", ())):
         assert run("orient", folder / "turned.ply", "-o", folder / name, *options).exit_code == 0
     z, y, glb = (read(folder / name).vertices for name in ("z.ply", "y.ply", "default.glb"))
     upright, rotated = z - z.mean(0), y - y.mean(0)
@@ -257,3 +257,22 @@ def test_sizes_are_not_compared_when_alignment_fails(run, folder, chair):
     assert result.exit_code == 1
     assert result.stderr.startswith("qec: nothing: ")
     assert len(result.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(("text", "axis"), [("-y", (0, -1, 0)), ("0,-3,0", (0, -1, 0)), ("0.2,-1,0.1", (0.2, -1, 0.1))])
+def test_known_up_restricts_orientations(run, folder, text, axis):
+    up = torch.nn.functional.normalize(torch.tensor(axis, dtype=torch.float64), dim=0)
+    z = torch.tensor([0, 0, 1.0], dtype=torch.float64)
+    done = run("classify", folder / "turned.ply", "--json", "--up", text)
+    assert torch.allclose(rotate(torch.tensor(json.loads(done.stdout)["pose"]).double(), z), up, atol=1e-4)
+    done = run("orient", folder / "turned.ply", "-o", folder / "out.ply", "--json", "--up", text, "--force-doubtful")
+    assert torch.allclose(rotate(torch.tensor(json.loads(done.stdout)["rotation"]).double(), up), z, atol=1e-5)
+    done = run("align", folder / "turned.ply", folder / "chair.ply", "--json", "--up", text)
+    assert torch.allclose(rotate(torch.tensor(json.loads(done.stdout)["rotation"]).double(), up), up, atol=1e-5)
+
+
+@pytest.mark.parametrize("text", ["w", "0,0", "0,0,0", "nan,0,1", "1 2 3"])
+def test_what_is_no_direction_is_refused(run, folder, text):
+    refused = run("classify", folder / "chair.ply", "--up", text)
+    assert refused.exit_code == 2
+    assert "--up" in refused.stderr

@@ -279,3 +279,24 @@ def test_points_that_are_no_cloud_are_said_in_a_sentence(model, points):
 def test_whole_numbers_are_points(model):
     points = torch.randint(0, 50, (400, 3), generator=torch.Generator().manual_seed(0))
     assert torch.equal(model.predict(points).activations, model.predict(points.double()).activations)
+
+
+def test_a_known_up_restricts_poses_and_rotates_with_the_shape(default, chair):
+    z = torch.tensor([0.0, 0, 1], dtype=torch.float64)
+    tilt = random_quaternion((), 4, dtype=torch.float64)
+    up = 3 * rotate(tilt, z)
+    about = torch.tensor([0.6, 0, 0, 0.8], dtype=torch.float64)
+    shapes = [turned(chair, tilt), turned(chair, multiply(tilt, about))]
+    free, (first, second) = default.predict(shapes[0]), default.predict(shapes, up=up)
+    assert torch.allclose(rotate(first.poses, z), rotate(tilt, z).expand(len(first.poses), 3), atol=1e-6)
+    assert torch.equal(first.activations, free.activations)
+    turn = multiply(multiply(tilt, about), conjugate(tilt))
+    assert angular_distance(second.pose, multiply(turn, first.pose)) < 1e-3
+    assert angular_distance(first.pose, tilt) <= angular_distance(free.pose, tilt) + 1e-6
+    assert torch.allclose(rotate(default.align(*shapes, up=up).rotation, up), up, atol=1e-5)
+
+
+@pytest.mark.parametrize("up", [(0, 0, 0), (0, 1), (0, 0, float("nan"))])
+def test_an_up_without_a_direction_is_one_sentence(default, chair, up):
+    with pytest.raises(ValueError, match=r"up is .*; give three finite numbers"):
+        default.predict(chair, up=up)

@@ -165,3 +165,37 @@ def angle_between(p: Tensor, q: Tensor) -> Tensor:
     delta = 4 * torch.atan2(torch.linalg.vector_norm(p - q, dim=-1), torch.linalg.vector_norm(p + q, dim=-1))
     # Rounding can take a half turn past π, where 1 − δ/π would be negative; the gradient there is kept as it is.
     return delta - (delta.detach() - torch.pi).clamp_min(0)
+
+
+def nearest_with_up(q: Tensor, up: Tensor) -> Tensor:
+    """The rotation nearest to `q` that takes z to `up`. (..., 4) WXYZ, (..., 3) → (..., 4).
+
+    Rotations that take z to a direction are the unit quaternions of a plane; `q` is projected to it. The result differs
+    from `q` by the angle between `q ∘ z` and `up`. Where these are opposite, all such rotations are equally near, and
+    it is `q` after half a turn about its own x axis. Rotating both arguments rotates the result.
+
+    Args:
+        q: (..., 4) unit quaternions, WXYZ.
+        up: (..., 3) directions of any length above 0.
+    """
+    check_quaternion("q", q)
+    check_last("up", up, 3)
+    x, y, z = normalize(up, dim=-1).unbind(-1)
+    zero = torch.zeros_like(x)
+    # One element of the plane: the smallest rotation from z, or from −z after half a turn about x.
+    upper, lower = torch.stack((1 + z, -y, x, zero), -1), torch.stack((-y, 1 - z, zero, x), -1)
+    first = normalize(torch.where((z >= 0)[..., None], upper, lower), dim=-1)
+    w, i, j, k = first.unbind(-1)
+    second = torch.stack((-k, j, -i, w), -1)  # after half a turn about z
+    first, second, q = torch.broadcast_tensors(first, second, q)  # type: ignore[no-untyped-call]
+    w, i, j, k = q.unbind(-1)
+    opposite = torch.stack((-i, w, k, -j), -1)
+    found = _project(q, first, second)
+    tiny = 8 * torch.finfo(q.dtype).eps
+    lost = torch.linalg.vector_norm(found, dim=-1, keepdim=True) <= tiny
+    return normalize(torch.where(lost, _project(opposite, first, second), found), dim=-1)
+
+
+def _project(q: Tensor, first: Tensor, second: Tensor) -> Tensor:
+    """`q` on the plane of two orthonormal vectors."""
+    return (q * first).sum(-1, keepdim=True) * first + (q * second).sum(-1, keepdim=True) * second

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from qecnet import DEFAULT_MODEL
 
-__all__ = ["DEFAULT_MODEL", "INDEX", "MAX_POINTS", "Files", "Force", "IndexPath", "ModelName", "Seed", "Workers"]
+__all__ = [
+    "DEFAULT_MODEL",
+    "INDEX",
+    "MAX_POINTS",
+    "Files",
+    "Force",
+    "IndexPath",
+    "KnownUp",
+    "ModelName",
+    "Seed",
+    "Workers",
+]
 
 INDEX = "qec-index.safetensors"
 """The file that `qec index` writes into a folder."""
@@ -17,10 +29,40 @@ MAX_POINTS = 10_000_000
 _MAX_SEED = 2**63 - 1
 
 
+class Triple(NamedTuple):
+    """A point or a direction. Typer reads a plain tuple from three arguments, and this from one, such as 0,0,1."""
+
+    x: float
+    y: float
+    z: float
+
+
 def _check_seed(seed: int) -> int:
     if seed > _MAX_SEED:
         raise typer.BadParameter(f"{seed} is larger than {_MAX_SEED}.")
     return seed
+
+
+def _parse_triple(text: str) -> Triple:
+    """Three finite numbers, separated by commas."""
+    try:
+        x, y, z = (float(word) for word in text.split(","))
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is not three numbers separated by commas, such as 0,0,1.") from None
+    if not all(map(math.isfinite, (x, y, z))):
+        raise typer.BadParameter(f"{text!r} has a number that is not finite.")
+    return Triple(x, y, z)
+
+
+def _parse_direction(text: str) -> Triple:
+    """An axis, such as z or -y, or three numbers that are not all 0."""
+    sign, axis = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
+    if axis in ("x", "y", "z"):
+        return Triple(*(sign * (axis == name) for name in "xyz"))
+    direction = _parse_triple(text)
+    if not any(direction):
+        raise typer.BadParameter(f"{text!r} has no direction; give an axis, such as z, or three numbers.")
+    return direction
 
 
 Files = Annotated[
@@ -39,6 +81,17 @@ ModelName = Annotated[
 ]
 Seed = Annotated[
     int, typer.Option(min=0, metavar="INTEGER", callback=_check_seed, help="Seed of the random sampling of points.")
+]
+KnownUp = Annotated[
+    Triple | None,
+    typer.Option(
+        "--up",
+        metavar="DIRECTION",
+        parser=_parse_direction,
+        help="Direction that is known to be up in the input, in its own coordinates: an axis (z, -y) or three numbers "
+        "(0.1,0,1). Orientations are then rotations that bring z there.",
+        show_default=False,
+    ),
 ]
 Workers = Annotated[
     int | None,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, Force, ModelName, Seed
+from qecnet.cli._options import DEFAULT_MODEL, Force, KnownUp, ModelName, Seed
 from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def align(
     transform_only: Annotated[bool, typer.Option("--transform-only", help="Print only the 4 × 4 matrix.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     model: ModelName = DEFAULT_MODEL,
+    up: KnownUp = None,
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
@@ -55,7 +56,8 @@ def align(
     Example: qec align scan.ply model.obj -o moved.ply
 
     Prints the rotation and the translation from the source to the target, and the residual: the root mean square
-    distance to the nearest points, in the units of the files.
+    distance to the nearest points, in the units of the files. With --up, both shapes have that up direction, and the
+    rotation is about it.
     """
     with one_sentence():
         with quiet_interrupts():
@@ -69,7 +71,7 @@ def align(
         ratio = _size(target) / _size(source)
         factor, units = _find_units(ratio)
         factor = factor if scale else 1.0
-        found = load(model).align(_scaled(source, factor), target, refine=refine, seed=seed)
+        found = load(model).align(_scaled(source, factor), target, refine=refine, seed=seed, up=up)
         if not scale and max(ratio, 1 / ratio) > _UNLIKE:
             times = f"{max(ratio, 1 / ratio):,.0f} times {'smaller' if ratio > 1 else 'larger'}"
             why = f" ({units}?)" if units else ""

@@ -13,7 +13,7 @@ import typer
 
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, Files, ModelName, Seed, Workers
+from qecnet.cli._options import DEFAULT_MODEL, Files, KnownUp, ModelName, Seed, Workers
 from qecnet.cli._output import angle_about_axis, one_sentence, print_table, printable
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def classify(
             min=0, max=1, metavar="NUMBER", help='Label predictions below this confidence, 0 to 1, "unknown".'
         ),
     ] = 0.0,
+    up: KnownUp = None,
     seed: Seed = 0,
     workers: Workers = None,
 ) -> None:
@@ -52,7 +53,7 @@ def classify(
             from qecnet.models import load
         paths, missing = find_shapes(files)
         loaded = load(model)
-        answers = loaded.predict_many(paths, seed=seed, workers=workers or count_processes(len(paths)))
+        answers = loaded.predict_many(paths, seed=seed, workers=workers or count_processes(len(paths)), up=up)
         failed: list[Failure] = []
         results = _report_failures(chain(missing, answers), failed)
         results = with_progress(results, "classifying", len(paths), silent=sys.stdout.isatty())

@@ -12,7 +12,7 @@ import typer
 
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, Files, Force, ModelName, Seed, Workers
+from qecnet.cli._options import DEFAULT_MODEL, Files, Force, KnownUp, ModelName, Seed, Workers
 from qecnet.cli._output import angle_about_axis, one_sentence, printable
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class _Job(NamedTuple):
     """How to write an answer."""
 
     target: Path
-    up: Literal["y", "z"]
+    output_up: Literal["y", "z"]
     min_confidence: float
     dry_run: bool
 
@@ -44,9 +44,13 @@ def orient(
         ),
     ],
     model: ModelName = DEFAULT_MODEL,
-    up: Annotated[
+    up: KnownUp = None,
+    output_up: Annotated[
         Literal["y", "z"] | None,
-        typer.Option(help="Axis that points up. Default: y for glTF and GLB, otherwise z.", show_default=False),
+        typer.Option(
+            help="Axis that points up in the files that are written. Default: y for glTF and GLB, otherwise z.",
+            show_default=False,
+        ),
     ] = None,
     min_confidence: Annotated[
         float, typer.Option(min=0, max=1, metavar="NUMBER", help="Do not write files below this confidence, 0 to 1.")
@@ -76,13 +80,13 @@ def orient(
         targets, failures = _plan(files, output, force, skip_existing)
         processes = 1 if Path(_STANDARD_INPUT) in targets else workers or count_processes(len(targets))
         threshold = 0.0 if force_doubtful else min_confidence
-        answers = load(model).predict_many(targets, seed=seed, workers=processes)
+        answers = load(model).predict_many(targets, seed=seed, workers=processes, up=up)
         for failure in failures:
             _print_failure(failure, as_json)
         for answer in with_progress(answers, "orienting", len(targets)):
             if isinstance(answer, Answer):
                 target = targets[Path(answer.name)]
-                axis = up or ("y" if target.suffix.lower() in _Y_UP_SUFFIXES else "z")
+                axis = output_up or ("y" if target.suffix.lower() in _Y_UP_SUFFIXES else "z")
                 result = _write(answer, _Job(target, axis, threshold, dry_run))
             else:
                 result = answer
@@ -168,7 +172,7 @@ def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
             "not written; lower --min-confidence or give --force-doubtful",
         )
     rotation = conjugate(answer.pose)
-    if job.up == "y":
+    if job.output_up == "y":
         rotation = multiply(from_matrix(rotation.new_tensor(_Y_UP)), rotation)
     motion = Motion(to_matrix(rotation).numpy(), np.zeros(3), answer.centre.numpy())
     copied: list[Path] = []

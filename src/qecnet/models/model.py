@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any, TypeVar, overload
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -58,50 +59,68 @@ class Model:
         return self
 
     @overload
-    def predict(self, shape: list[Shape], *, seed: int = 0) -> list[Answer]: ...
+    def predict(self, shape: list[Shape], *, seed: int = 0, up: ArrayLike | None = None) -> list[Answer]: ...
 
     @overload
-    def predict(self, shape: Shape, *, seed: int = 0) -> Answer: ...
+    def predict(self, shape: Shape, *, seed: int = 0, up: ArrayLike | None = None) -> Answer: ...
 
-    def predict(self, shape: Shape | list[Shape], *, seed: int = 0) -> Answer | list[Answer]:
+    def predict(
+        self, shape: Shape | list[Shape], *, seed: int = 0, up: ArrayLike | None = None
+    ) -> Answer | list[Answer]:
         """What a shape is and which way it is turned; of a list of shapes, a list of answers.
+
+        Args:
+            shape: a shape, or a list of them.
+            seed: of the sampling of points.
+            up: (3,), the direction in the shape's coordinates that is known to be up, such as gravity's opposite; poses
+                are then rotations that take z there.
 
         Raises:
             ValueError: for a shape that cannot be read or has no surface, and for an answer that is not finite.
                 `predict_many` goes on instead.
         """
+        known = _direction(up)
         if not isinstance(shape, list):
-            return _require(self._answers([prepare_shape(shape, self.config, seed)])[0])
+            return _require(self._answers([prepare_shape(shape, self.config, seed)], known)[0])
         prepared = (prepare_shape(one, self.config, seed) for one in shape)
-        return [_require(answer) for batch in _batches(prepared) for answer in self._answers(batch)]
+        return [_require(answer) for batch in _batches(prepared) for answer in self._answers(batch, known)]
 
     def predict_many(
-        self, paths: Iterable[str | os.PathLike[str]], *, seed: int = 0, workers: int = 1
+        self,
+        paths: Iterable[str | os.PathLike[str]],
+        *,
+        seed: int = 0,
+        workers: int = 1,
+        up: ArrayLike | None = None,
     ) -> Iterator[Answer | Failure]:
         """`predict` for any number of files, in order, as they are done; a file that is bad gives a `Failure`.
 
         `workers` processes read files and estimate frames; how many they are changes no answer.
         """
+        known = _direction(up)
         prepared = in_order(prepare_file, ((os.fspath(path), self.config, seed) for path in paths), workers)
-        return self._answer_each(prepared)
+        return self._answer_each(prepared, known)
 
-    def _answer_each(self, prepared: Generator[Prepared | Failure]) -> Iterator[Answer | Failure]:
+    def _answer_each(self, prepared: Generator[Prepared | Failure], up: Tensor | None) -> Iterator[Answer | Failure]:
         try:
             for batch in _batches(prepared):
                 with one_thread():
-                    answers = iter(self._answers([one for one in batch if not isinstance(one, Failure)]))
+                    answers = iter(self._answers([one for one in batch if not isinstance(one, Failure)], up))
                 yield from (one if isinstance(one, Failure) else next(answers) for one in batch)
         finally:
             prepared.close()
 
-    def align(self, source: Shape, target: Shape, *, refine: bool = False, seed: int = 0) -> Alignment:
+    def align(
+        self, source: Shape, target: Shape, *, refine: bool = False, seed: int = 0, up: ArrayLike | None = None
+    ) -> Alignment:
         """What brings one shape onto another: the rotation between their poses, and then one centre onto the other.
 
         The two may be scans of one thing, or two things of a class. `refine` follows the nearest points from there,
-        which takes the extra `qecnet[refine]`.
+        which takes the extra `qecnet[refine]`. With `up` (3,), known to be up in both, the rotation is about it; only
+        `refine` may tilt it.
         """
         before, after = (sample_shape(shape, self.config, seed) for shape in (source, target))
-        first, second = self.predict([before, after])
+        first, second = self.predict([before, after], up=up)
         rotation = relative_pose(first, second)
         translation = second.centre - rotate(rotation, first.centre)
         distance = residual(rotation, translation, before, after)
@@ -139,11 +158,11 @@ class Model:
         """D, the number of values in a descriptor."""
         return self.network.descriptor_size
 
-    def _answers(self, prepared: Sequence[Prepared]) -> list[Answer | Failure]:
+    def _answers(self, prepared: Sequence[Prepared], up: Tensor | None = None) -> list[Answer | Failure]:
         if not prepared:
             return []
         start = perf_counter()
-        prediction = self.predict_points(OrientedPoints.stack([points for _, points, _ in prepared]))
+        prediction = self.predict_points(OrientedPoints.stack([points for _, points, _ in prepared]), up)
         activations = calibrated(prediction.activations.cpu(), self.temperature)
         poses = canonicalize(normalize(prediction.poses.cpu().double(), dim=-1))
         descriptors = normalize(prediction.descriptor.cpu(), dim=-1)
@@ -155,11 +174,21 @@ class Model:
             for (name, points, milliseconds), a, p, d in zip(prepared, activations, poses, descriptors, strict=True)
         ]
 
-    def predict_points(self, points: OrientedPoints) -> Prediction:
-        """What the network gives for a batch of clouds that have been prepared."""
+    def predict_points(self, points: OrientedPoints, up: Tensor | None = None) -> Prediction:
+        """What the network gives for a batch of clouds that have been prepared; `up` (3,) or (clouds, 3) if known."""
         with torch.inference_mode():
-            prediction: Prediction = self.network(points.to(next(self.network.parameters()).device))
+            prediction: Prediction = self.network(points.to(next(self.network.parameters()).device), up)
         return prediction
+
+
+def _direction(up: ArrayLike | None) -> Tensor | None:
+    """A known up direction as a unit vector, float64."""
+    if up is None:
+        return None
+    direction = torch.as_tensor(up, dtype=torch.float64)
+    if direction.shape != (3,) or not (direction.isfinite().all() and direction.any()):
+        raise ValueError(f"up is {up}; give three finite numbers that are not all 0, such as (0, 0, 1)")
+    return normalize(direction / direction.abs().amax(), dim=0)
 
 
 def _require(result: Answer | Failure) -> Answer:

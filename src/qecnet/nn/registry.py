@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from torch import Tensor, nn
 
-from ..algebra import full_precision
+from ..algebra import full_precision, nearest_with_up
 from ..geometry import OrientedPoints
 from ..schema import decode
 from .prediction import PatchCapsules, Prediction, VotingRound
@@ -64,18 +64,26 @@ class Network(nn.Module, ABC):
         """Number of iterations of routing."""
         return getattr(self.config, "iterations", 0)
 
-    def forward(self, points: OrientedPoints) -> Prediction:
+    def predict_upright(self, points: OrientedPoints, up: Tensor) -> Prediction:
+        """`predict` where it is known which way is up, (clouds, 3): by default, the nearest poses that have it."""
+        found = self.predict(points)
+        return replace(found, poses=nearest_with_up(found.poses, up[:, None]))
+
+    def forward(self, points: OrientedPoints, up: Tensor | None = None) -> Prediction:
         """Predict class and pose of each cloud.
 
         Args:
             points: (clouds, N), see `OrientedPoints.stack`.
+            up: (3,) or (clouds, 3), directions that are known to be up, of any length above 0: poses take z there.
         """
         if points.positions.dim() != 3:
             raise ValueError(f"positions has shape {tuple(points.positions.shape)}; it must be (clouds, points, 3)")
         if self.training and self.normalises_batch and len(points.positions) < 2:
             raise ValueError("there is 1 cloud; this network normalises over its batch and trains on at least 2")
         with full_precision(points.positions.device):
-            return self.predict(points)
+            if up is None:
+                return self.predict(points)
+            return self.predict_upright(points, up.to(points.positions).expand(len(points.positions), 3))
 
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules | None:
         """The patches and capsules of the one cloud that was predicted; None for a network without patches."""
