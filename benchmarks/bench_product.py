@@ -1,6 +1,6 @@
-"""How long a user waits: file to answer, cold start, many files, another runtime, a search, and FPFH + RANSAC.
+"""How long a user waits: file to answer, cold start, many files, another runtime, and FPFH + RANSAC.
 
-    python -m benchmarks.bench_product [--files 200] [--workers 2] [--descriptors 100000] [--seconds 3]
+    python -m benchmarks.bench_product [--files 200] [--workers 2] [--seconds 3]
 
 Clouds are our own shapes with 10,000 points each, as binary PLY. ONNX needs the extra qecnet[export], FPFH + RANSAC
 the extra qecnet[baselines]; where one is missing that is said, and the rest is measured.
@@ -28,7 +28,6 @@ from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import read_cloud, write
 from qecnet.models.export import INPUTS, OUTPUTS, ExportModule, example_inputs, export_onnx
-from qecnet.models.library import Library
 
 POINTS = 10_000
 QEC = Path(sys.executable).with_name("qec")
@@ -90,25 +89,6 @@ def against_onnx(model: qecnet.Model, folder: Path, seconds: float) -> list[dict
     return rows
 
 
-def search(model: qecnet.Model, path: Path, count: int, seconds: float) -> dict[str, Any]:
-    """The ten nearest of so many descriptors, of shapes that there never were, to one that is known already."""
-    generator = torch.Generator().manual_seed(0)
-    library = Library(
-        model.name,
-        "",
-        model.classes,
-        tuple(f"{number}.ply" for number in range(count)),
-        torch.zeros(count, 2, dtype=torch.int64),
-        torch.nn.functional.normalize(torch.randn(count, model.width, generator=generator), dim=-1),
-        torch.randint(len(model.classes), (count,), generator=generator),
-        random_quaternion(count, generator),
-    )
-    query = model.predict(path)
-    return row(
-        f"search among {count:,} descriptors", milliseconds(lambda: library.nearest(query), seconds), aim="≤ 100"
-    )
-
-
 def against_registration(model: qecnet.Model, paths: list[Path], seconds: float) -> list[dict[str, Any]]:
     """One cloud onto another of its class; both from memory."""
     source, target = (read_cloud(paths[number]) for number in (0, len(FURNITURE_CLASSES)))
@@ -125,7 +105,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=200)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--descriptors", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=3.0, help="for each time that is measured")
     options = parser.parse_args()
     model = qecnet.load(DEFAULT_MODEL)
@@ -142,7 +121,6 @@ def main() -> None:
             row(f"{options.files} files, {options.workers} workers, from their start", rate, "files/s", aim="≥ 25"),
             row("the second half of these, once workers are there", later, "files/s", aim="≥ 25"),
             *against_onnx(model, folder, options.seconds),
-            search(model, paths[0], options.descriptors, options.seconds),
             *against_registration(model, paths, options.seconds),
         ]
     report("product", rows)

@@ -15,6 +15,7 @@ import io
 import json
 import multiprocessing
 import resource
+import shutil
 import signal
 import struct
 import sys
@@ -22,6 +23,7 @@ import tempfile
 import warnings
 from collections import Counter
 from copy import deepcopy
+from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
@@ -35,13 +37,16 @@ import qecnet
 from qecnet.datasets import make_shape
 from qecnet.files import as_json, write_whole
 from qecnet.formats import ReadError, read, read_cloud, write
-from qecnet.models.library import empty_library, extend, read_library, stamps_of
+from qecnet.models import Answer, Stamp, edit_library, read_library
+from qecnet.models.library import shape_library
 from qecnet.nn import FeatureConfig, FeatureNet, Neighbourhood, QECConfig, QECNet, save_network
 
 ROOT = Path(__file__).parents[1]
 SECONDS, STALLED = 5, 120
 MEGABYTES = 200
 _ADDRESS_SPACE = 3 << 30
+_INDEX = ("rows.sqlite", "vectors-1.usearch")
+_IN_GRAPH = 40
 _PIECES = (
     *(b"\n", b"\r", b" ", b"#", b"-", b".", b"-1", b"0", b"1e308", b"nan", b"inf", b"9" * 20, b"5000000000", b"["),
     *(b"list", b"double", b"vertex", b"face", b"uchar", b"F", b"x", b"{", b'"', b"<"),
@@ -110,7 +115,7 @@ def _written_by_hand(points: np.ndarray) -> list[tuple[str, bytes]]:
 
 
 def sound_models(folder: Path) -> list[Sound]:
-    """Weights of both networks, and an index."""
+    """Weights of both networks, and both files of an index."""
     torch.manual_seed(0)
     small = Neighbourhood(8, 4, 4, 4, 0.5)
     networks = {
@@ -121,11 +126,20 @@ def sound_models(folder: Path) -> list[Sound]:
     for name, network in networks.items():
         save_network(folder / f"{name}.safetensors", network, ["bed", "chair", "desk"], about)
         write(folder / f"{name}.off", make_shape("bed", 0))
-    model, stamps = qecnet.load(folder / "paper.safetensors"), stamps_of(folder, sorted(folder.glob("*.off")))
-    list(extend(empty_library(model), model, folder, stamps, folder / "index.safetensors"))
-    kinds = {"paper": "weights", "features": "weights", "index": "index"}
-    files = ((kind, folder / f"{name}.safetensors") for name, kind in kinds.items())
-    return [Sound(kind, ".safetensors", path.read_bytes()) for kind, path in files]
+    files = [Sound("weights", ".safetensors", (folder / f"{name}.safetensors").read_bytes()) for name in networks]
+    return files + [Sound(path.name, path.name, path.read_bytes()) for path in _sound_index(folder)]
+
+
+def _sound_index(folder: Path) -> list[Path]:
+    """A small index with shapes in its graph, and one beside it."""
+    model = qecnet.load(folder / "paper.safetensors")
+    shape_library.EXACT_ROWS = _IN_GRAPH
+    answers = model.predict([make_shape("bed", seed) for seed in range(_IN_GRAPH + 1)])
+    entries = [(f"{number}.off", Stamp(0, 0), answer) for number, answer in enumerate(answers)]
+    with edit_library(folder / "index", model) as library:
+        library.add(entries[:_IN_GRAPH])
+        library.add(entries[_IN_GRAPH:])
+    return sorted((folder / "index").iterdir())
 
 
 def mutate(sound: Sound, random: Random) -> Sound:
@@ -185,25 +199,38 @@ def _mutate_json(value: Any, random: Random) -> None:
             return
 
 
+@cache
+def _query(models: Path) -> tuple[qecnet.Model, Answer]:
+    model = qecnet.load(models / "paper.safetensors")
+    return model, model.predict(models / "paper.off")
+
+
 def check(sound: Sound, path: Path, models: Path) -> str:
     """Read one file: "accepted", "refused", or what is wrong."""
+    if sound.kind in _INDEX:
+        path = Path(shutil.copytree(models / "index", models / "mutated", dirs_exist_ok=True)) / sound.kind
     path.write_bytes(sound.data)
     try:
         if sound.kind == "weights":
             answer = qecnet.load(path).predict(models / "paper.off")
             good = bool(answer.poses.isfinite().all()) and answer.confidence <= 1.0001 and answer.label.isprintable()
-        elif sound.kind == "index":
-            library, model = read_library(path), qecnet.load(models / "paper.safetensors")
-            query = model.predict(models / "paper.off")
-            good = not library.fits(model) or all(one.similarity < 1.01 for one in library.nearest(query))
+        elif sound.kind in _INDEX:
+            model, query = _query(models)
+            with read_library(path.parent) as library:
+                label = library.classes[0]
+                good = not library.fits(model) or all(
+                    one.similarity <= 1 and one.label in model.classes
+                    for one in (*library.nearest(query), *library.nearest(query, label=label))
+                )
         else:
             read(path)
             good = bool(read_cloud(path, 10).points.isfinite().all())
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         said = str(error)
-        if sound.kind not in ("weights", "index") and not isinstance(error, ReadError):
+        if sound.kind not in ("weights", *_INDEX) and not isinstance(error, ReadError):
             return f"{type(error).__name__}: {said[:200]}"
-        sentence = said.isprintable() and len(said) < 1000 and (sound.kind == "weights" or said.startswith(f"{path}: "))
+        start = f"{path.parent}/" if sound.kind in _INDEX else f"{path}: "
+        sentence = said.isprintable() and len(said) < 1000 and (sound.kind == "weights" or said.startswith(start))
         return "refused" if sentence else f"not one sentence that names the file: {said[:200]!r}"
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:200]}"

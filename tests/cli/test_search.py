@@ -18,7 +18,7 @@ from qecnet.cli._options import INDEX
 from qecnet.cli.main import app
 from qecnet.datasets import make_shape
 from qecnet.formats import write
-from qecnet.models.library import read_library
+from qecnet.models import edit_library, load, read_library
 from qecnet.models.named import weights_file
 
 QEC = Path(sys.executable).with_name("qec")
@@ -72,32 +72,40 @@ def test_an_index_is_kept_up_to_date(run, folder):
     assert "toilet" not in result.stdout
 
 
-KEEPING_EVERYTHING_AT_ONCE = """
+COMMIT_AT_ONCE = """
 import sys
-from qecnet.cli._options import INDEX
 from qecnet.cli.main import app
-from qecnet.models import library
-library._SECONDS = 0
+from qecnet.models.library import update
+update._SECONDS = 0
 sys.argv = ["qec", "index", sys.argv[1], "--workers", "1"]
 app()
 """
 
 
-def test_what_was_killed_goes_on_where_it_was(run, folder):
+def count(index: Path) -> int:
+    """Count the shapes of an index that may not exist yet."""
+    try:
+        with read_library(index) as library:
+            return len(library)
+    except ValueError:
+        return 0
+
+
+def test_a_killed_run_continues_where_it_stopped(run, folder):
     many = 40  # three batches: the first is kept long before the last
     for number in range(many):
         write(folder / f"{number:03d}.npy", make_shape("chair", number).sample(500, torch.Generator().manual_seed(0)))
-    process = subprocess.Popen([sys.executable, "-c", KEEPING_EVERYTHING_AT_ONCE, str(folder)])
+    process = subprocess.Popen([sys.executable, "-c", COMMIT_AT_ONCE, str(folder)])
     try:
         end = time.monotonic() + 300
-        while not (folder / INDEX).exists():
+        while not count(folder / INDEX):
             assert process.poll() is None
             assert time.monotonic() < end
-            time.sleep(0.001)
+            time.sleep(0.01)
     finally:
         process.kill()
         process.wait()
-    kept = len(read_library(folder / INDEX).files)
+    kept = count(folder / INDEX)
     assert 1 <= kept < many
     assert run("search", folder / "bed.xyz", "--library", folder).exit_code == 0
     again = run("index", folder)
@@ -115,12 +123,71 @@ def test_an_index_of_other_weights_is_made_anew_only_when_asked(run, folder):
 
 
 def test_a_read_only_library_is_indexed_elsewhere(run, folder, tmp_path):
-    index = tmp_path / "chairs.safetensors"
+    index = tmp_path / "chairs"
+    folder.chmod(0o555)
     assert run("index", folder, "--index", index).exit_code == 0
-    assert index.exists()
+    assert index.is_dir()
     assert not (folder / INDEX).exists()
+    for file in index.iterdir():
+        file.chmod(0o444)
+    index.chmod(0o555)
     found = run("search", folder / "chair.xyz", "--library", folder, "--index", index, "-n", 1, "--json")
     assert json.loads(found.stdout)["file"] == str(folder / "chair.xyz")
+
+
+def test_search_filters_by_class_and_confidence(run, folder):
+    assert run("index", folder).exit_code == 0
+    search = "search", folder / "bed.xyz", "--library", folder, "--json"
+    everything = [json.loads(line) for line in run(*search).stdout.splitlines()]
+    for row in everything:
+        found = run(*search, "--class", row["label"], "--min-confidence", row["confidence"] - 0.001).stdout
+        assert row["file"] in [json.loads(line)["file"] for line in found.splitlines()]
+        assert {json.loads(line)["label"] for line in found.splitlines()} == {row["label"]}
+    assert run(*search, "--min-confidence", 1).stdout == ""
+    unknown = run(*search, "--class", "spoon")
+    assert unknown.exit_code == 1
+    assert "spoon: is not a class of" in unknown.stderr
+
+
+def test_renamed_and_removed_files_are_noticed(run, folder):
+    assert run("index", folder).exit_code == 0
+    (folder / "bed.xyz").rename(folder / "deep" / "bed.xyz")
+    (folder / "chair.xyz").unlink()
+    again = run("index", folder)
+    assert "2 shapes (0 new or changed, 1 unchanged, 1 removed, 1 renamed)" in again.stdout
+    found = run("search", folder / "deep" / "bed.xyz", "--library", folder, "-n", 1, "--json")
+    assert json.loads(found.stdout)["file"] == str(folder / "deep" / "bed.xyz")
+
+
+def test_an_index_of_version_0_1_has_to_be_built_again(run, folder):
+    old = folder / "qec-index.safetensors"
+    old.write_bytes(b"anything")
+    for command in (("index", folder), ("search", folder / "chair.xyz", "--library", folder)):
+        refused = run(*command, "--index", old)
+        assert refused.exit_code == 1
+        assert len(refused.stderr.splitlines()) == 1
+        assert "one of version 0.1 has to be built again: delete it and run qec index" in refused.stderr
+    refused = run("search", folder / "chair.xyz", "--library", folder)
+    assert f"{old}: is an index of version 0.1; build a new one with qec index {folder}" in refused.stderr
+    built = run("index", folder)
+    assert built.exit_code == 0
+    assert "is of version 0.1, no longer used; delete it" in built.stderr
+
+
+def test_two_commands_do_not_add_at_once(run, folder):
+    with edit_library(folder / INDEX, load(DEFAULT_MODEL)):
+        refused = run("index", folder)
+        assert refused.exit_code == 1
+        assert len(refused.stderr.splitlines()) == 1
+        assert f"{folder / INDEX}: another process is adding to this index" in refused.stderr
+        assert run("search", folder / "chair.xyz", "--library", folder).exit_code == 0
+
+
+def test_a_folder_of_other_files_is_not_an_index(run, folder, tmp_path):
+    result = run("index", folder, "--index", folder, "--force")
+    assert result.exit_code == 1
+    assert "is a folder of other files; give a new folder" in result.stderr
+    assert (folder / "chair.xyz").exists()
 
 
 def test_search_takes_a_model_that_has_moved(run, folder, tmp_path):

@@ -1,113 +1,261 @@
-"""A library of descriptors: what is found, what is looked at again, and what an interruption leaves."""
+"""A library of shapes: what a search finds, which files are processed again, and who may add to it."""
 
+import os
+import shutil
+import sys
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
+from tests.models.libraries import make_answers, make_entries
 
 import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate
 from qecnet.datasets import make_shape
 from qecnet.formats import write
-from qecnet.models import Answer, library
-from qecnet.models.library import Library, empty_library, extend, hash_model, read_library, stamps_of
+from qecnet.models import Failure, Library, edit_library, extend, hash_model, read_library
+from qecnet.models.library import shape_library, update
 
-TURN = random_quaternion((), generator=3, dtype=torch.float64)
-
-
-@pytest.fixture(scope="module")
-def model():
-    return qecnet.load("modelnet10-paper")
+ROTATION = random_quaternion((), generator=3, dtype=torch.float64)
 
 
 @pytest.fixture
 def folder(tmp_path):
+    folder = tmp_path / "shapes"
+    folder.mkdir()
     for kind in ("bed", "chair", "toilet"):
-        write(tmp_path / f"{kind}.npy", make_shape(kind, 1).sample(700, torch.Generator().manual_seed(0)))
-    return tmp_path
+        save_cloud(folder / f"{kind}.npy", kind, 1)
+    return folder
 
 
-def files(folder):
-    return sorted(folder.glob("*.npy"))
+@pytest.fixture
+def small_graph(monkeypatch):
+    """Libraries have a graph from 400 shapes on."""
+    monkeypatch.setattr(shape_library, "EXACT_ROWS", 400)
+    monkeypatch.setattr(shape_library, "_UNSEALED_ROWS", 100)
 
 
-def made(model, folder, before=None) -> tuple[Library, list[str]]:
-    """The folder's library brought up to date, and the names of what was looked at."""
-    path, stamps = folder / "index.safetensors", stamps_of(folder, files(folder))
-    kept = (before or empty_library(model)).unchanged(stamps)
-    seen = [result.name for result in extend(kept, model, folder, stamps, path)]
-    return read_library(path), [name.split("/")[-1] for name in seen]
+def save_cloud(path, kind, seed):
+    write(path, make_shape(kind, seed).sample(500, torch.Generator().manual_seed(0)))
 
 
-def test_a_shape_finds_itself_turned(model, folder):
-    found, _ = made(model, folder)
-    chair = make_shape("chair", 1)
-    cloud = chair.sample(700, torch.Generator().manual_seed(0))
-    query = model.predict(rotate(TURN, cloud.points) + 4)
-    first, *others = found.nearest(query)
+def bring_up_to_date(model, folder) -> tuple[list[str], tuple[int, int, int]]:
+    """Names of the files that were processed, and counts of unchanged, renamed and removed ones."""
+    with edit_library(folder / "index", model) as library:
+        changes = library.update(folder, sorted(folder.glob("*.npy")))
+        results = [*extend(library, model, folder, changes.missing)]
+    return [result.name.split("/")[-1] for result in results], changes[1:]
+
+
+def names(folder, query) -> set[str]:
+    with read_library(folder / "index") as library:
+        return {one.file for one in library.nearest(query, 100)}
+
+
+def test_a_rotated_shape_finds_itself(folder):
+    model = qecnet.load("modelnet10-paper")
+    bring_up_to_date(model, folder)
+    cloud = make_shape("chair", 1).sample(500, torch.Generator().manual_seed(0))
+    query = model.predict(rotate(ROTATION, cloud.points) + 4)
+    with read_library(folder / "index") as library:
+        first, *others = library.nearest(query)
+        assert len(library.nearest(query, 1)) == 1
     assert first.file == "chair.npy"
-    assert first.similarity > 0.999
-    assert angular_distance(first.rotation, TURN) < np.radians(2)
+    assert 0.999 < first.similarity <= 1
+    assert angular_distance(first.rotation, ROTATION) < np.radians(2)
     assert [one.similarity for one in others] == sorted((one.similarity for one in others), reverse=True)
     assert len(others) == 2
-    assert len(found.nearest(query, 1)) == 1
 
 
-def test_only_what_has_changed_is_looked_at(model, folder):
-    first, seen = made(model, folder)
-    assert seen == ["bed.npy", "chair.npy", "toilet.npy"]
-    again, seen = made(model, folder, first)
-    assert seen == []
-    assert again.files == first.files
-    assert torch.equal(again.descriptors, first.descriptors)
+def test_only_changed_files_are_processed(small_model, folder):
+    query = small_model.predict(folder / "bed.npy")
+    assert bring_up_to_date(small_model, folder) == (["bed.npy", "chair.npy", "toilet.npy"], (0, 0, 0))
+    assert bring_up_to_date(small_model, folder) == ([], (3, 0, 0))
     (folder / "bed.npy").unlink()
-    write(folder / "chair.npy", make_shape("chair", 2).sample(500, torch.Generator().manual_seed(0)))
-    write(folder / "desk.npy", make_shape("desk", 2).sample(500, torch.Generator().manual_seed(0)))
-    last, seen = made(model, folder, again)
-    assert seen == ["chair.npy", "desk.npy"]
-    assert sorted(last.files) == ["chair.npy", "desk.npy", "toilet.npy"]
-    whole, _ = made(model, folder)
-    for name in whole.files:
-        old, new = (one.descriptors[one.files.index(name)] for one in (whole, last))
-        assert torch.allclose(old, new, atol=1e-5)
+    save_cloud(folder / "chair.npy", "chair", 2)
+    save_cloud(folder / "desk.npy", "desk", 2)
+    assert bring_up_to_date(small_model, folder) == (["chair.npy", "desk.npy"], (1, 0, 1))
+    assert names(folder, query) == {"chair.npy", "desk.npy", "toilet.npy"}
 
 
-def test_an_interruption_keeps_what_was_done(model, folder, monkeypatch):
-    path, stamps = folder / "index.safetensors", stamps_of(folder, files(folder))
-    results = extend(empty_library(model), model, folder, stamps, path)
-    next(results)
-    next(results)
-    results.close()
-    assert read_library(path).files == ("bed.npy", "chair.npy")
-    _, seen = made(model, folder, read_library(path))
-    assert seen == ["toilet.npy"]
+def test_renamed_and_touched_files_are_not_processed(small_model, folder):
+    query = small_model.predict(folder / "bed.npy")
+    bring_up_to_date(small_model, folder)
+    (folder / "bed.npy").rename(folder / "couch.npy")
+    os.utime(folder / "chair.npy", ns=(1, 1))
+    assert bring_up_to_date(small_model, folder) == ([], (2, 1, 0))
+    assert names(folder, query) == {"couch.npy", "chair.npy", "toilet.npy"}
+    assert bring_up_to_date(small_model, folder) == ([], (3, 0, 0))
 
 
-def test_it_is_saved_on_the_way(model, folder, monkeypatch):
-    monkeypatch.setattr(library, "_SECONDS", -1.0)
-    path, stamps = folder / "index.safetensors", stamps_of(folder, files(folder))
-    results = extend(empty_library(model), model, folder, stamps, path)
-    next(results)
-    next(results)
-    assert read_library(path).files == ("bed.npy",)
+def test_a_new_file_of_the_size_of_a_removed_one_is_processed(small_model, folder):
+    bring_up_to_date(small_model, folder)
+    size = (folder / "bed.npy").stat().st_size
+    (folder / "bed.npy").unlink()
+    save_cloud(folder / "desk.npy", "desk", 2)
+    assert (folder / "desk.npy").stat().st_size == size
+    assert bring_up_to_date(small_model, folder) == (["desk.npy"], (2, 0, 1))
 
 
-def test_bad_files_are_left_out_and_tried_again(model, folder):
+def test_two_copies_of_one_file_may_be_renamed(small_model, folder):
+    shutil.copy(folder / "bed.npy", folder / "copy.npy")
+    bring_up_to_date(small_model, folder)
+    (folder / "bed.npy").rename(folder / "x.npy")
+    (folder / "copy.npy").rename(folder / "y.npy")
+    assert bring_up_to_date(small_model, folder) == ([], (2, 2, 0))
+
+
+def test_unreadable_files_are_left_out_and_tried_again(small_model, folder):
     (folder / "bad.npy").write_bytes(b"nothing")
-    first, seen = made(model, folder)
-    assert "bad.npy" in seen
-    assert "bad.npy" not in first.files
-    assert made(model, folder, first)[1] == ["bad.npy"]
+    assert "bad.npy" in bring_up_to_date(small_model, folder)[0]
+    assert bring_up_to_date(small_model, folder)[0] == ["bad.npy"]
+    assert "bad.npy" not in names(folder, small_model.predict(folder / "bed.npy"))
 
 
-def test_an_empty_library_finds_nothing(model, folder):
-    query = model.predict(folder / "bed.npy")
-    assert empty_library(model).nearest(query) == []
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+def test_names_that_are_not_text_are_kept(small_model, folder):
+    name = os.fsdecode(b"\xff\xfebed.npy")
+    (folder / "bed.npy").rename(folder / name)
+    bring_up_to_date(small_model, folder)
+    assert bring_up_to_date(small_model, folder) == ([], (3, 0, 0))
+    assert name in names(folder, small_model.predict(folder / name))
 
 
-def test_other_weights_have_another_key(model):
-    other = qecnet.load("modelnet10-paper")
+def test_an_interruption_keeps_what_was_done(small_model, folder):
+    with edit_library(folder / "index", small_model) as library:
+        changes = library.update(folder, sorted(folder.glob("*.npy")))
+        results = extend(library, small_model, folder, changes.missing)
+        next(results)
+        next(results)
+        results.close()
+    assert bring_up_to_date(small_model, folder)[0] == ["toilet.npy"]
+
+
+def test_results_are_committed_while_others_are_made(small_model, folder, monkeypatch):
+    monkeypatch.setattr(update, "_SECONDS", -1.0)
+    query = small_model.predict(folder / "bed.npy")
+    with edit_library(folder / "index", small_model) as library:
+        changes = library.update(folder, sorted(folder.glob("*.npy")))
+        results = extend(library, small_model, folder, changes.missing)
+        next(results)
+        next(results)
+        assert names(folder, query) == {"bed.npy"}
+        results.close()
+
+
+def test_an_empty_library_finds_nothing(small_model, tmp_path):
+    (query,) = make_answers(small_model, 1)
+    with edit_library(tmp_path / "index", small_model) as library:
+        assert len(library) == 0
+        assert library.nearest(query) == []
+
+
+def nearest_by_definition(answers, query, count, chosen=lambda answer: True):
+    similarity = {n: float(one.descriptor @ query.descriptor) for n, one in enumerate(answers) if chosen(one)}
+    return sorted(similarity, key=lambda n: -similarity[n])[:count]
+
+
+def found_numbers(library: Library, query, count, **options) -> list[int]:
+    return [int(one.file.removesuffix(".off")) for one in library.nearest(query, count, **options)]
+
+
+def test_exact_search_compares_all(small_model, tmp_path):
+    answers, (query,) = make_answers(small_model, 3000), make_answers(small_model, 1, seed=1)
+    with edit_library(tmp_path / "index", small_model) as library:
+        library.add(make_entries(answers))
+        assert len(library) == 3000
+        assert found_numbers(library, query, 7) == nearest_by_definition(answers, query, 7)
+        for one in library.nearest(query, 5):
+            answer = answers[int(one.file.removesuffix(".off"))]
+            pose = query.poses[small_model.classes.index(answer.label)]
+            assert one.label == answer.label
+            assert angular_distance(multiply(one.rotation, answer.pose), pose) < 1e-6, "rotates the neighbour"
+
+
+@pytest.mark.parametrize("graph", [False, True])
+def test_filters_keep_the_most_similar_that_match(small_model, tmp_path, graph, request):
+    if graph:
+        request.getfixturevalue("small_graph")
+    answers, (query,) = make_answers(small_model, 1000), make_answers(small_model, 1, seed=1)
+    with edit_library(tmp_path / "index", small_model) as library:
+        library.add(make_entries(answers))
+        assert bool([*library.path.glob("*.usearch")]) is graph
+        for label, confidence in (("chair", 0.0), (None, 0.9), ("bed", 0.97), ("desk", 0.8)):
+            expected = nearest_by_definition(
+                answers,
+                query,
+                10,
+                lambda a, label=label, limit=confidence: a.label == (label or a.label) and a.confidence >= limit,
+            )
+            assert found_numbers(library, query, 10, label=label, min_confidence=confidence) == expected
+        assert library.nearest(query, label="bed", min_confidence=1.0) == []
+        with pytest.raises(ValueError, match=r"sofa: is not a class of .*; it has bed, chair, desk"):
+            library.nearest(query, label="sofa")
+
+
+def test_a_graph_finds_what_exact_search_finds(small_model, tmp_path, small_graph):
+    answers, queries = make_answers(small_model, 2000), make_answers(small_model, 20, seed=1)
+    with edit_library(tmp_path / "index", small_model) as library:
+        for start in range(0, 2000, 250):  # at 500, 1000, ... they go into the graph
+            library.add(make_entries(answers[start : start + 250], start))
+        library.seal()
+        assert [file.name for file in library.path.glob("*.usearch")] == ["vectors-4.usearch"]
+        library.add(make_entries(answers[:3], 5000))
+        found = [found_numbers(library, query, 10) for query in queries]
+    expected = [nearest_by_definition(answers, query, 10) for query in queries]
+    hits = [len({n % 5000 for n in one} & {*two}) for one, two in zip(found, expected, strict=True)]
+    assert np.mean(hits) >= 9.8
+    with read_library(tmp_path / "index") as library:
+        assert [found_numbers(library, query, 10) for query in queries] == found
+
+
+def test_removed_shapes_are_not_found_in_a_graph(small_model, tmp_path, small_graph):
+    answers = make_answers(small_model, 600)
+    with edit_library(tmp_path / "index", small_model) as library:
+        library.add(make_entries(answers))
+        assert found_numbers(library, answers[0], 1) == [0]
+        size = (library.path / "vectors-1.usearch").stat().st_size
+        library.update(tmp_path, [])
+        assert len(library) == 0
+        assert library.nearest(answers[0]) == []
+        library.add(make_entries(answers[:450]))
+        assert found_numbers(library, answers[449], 1) == [449]
+        assert (library.path / "vectors-2.usearch").stat().st_size < size, "removed shapes are dropped"
+
+
+def test_a_reader_sees_what_is_added_and_sealed_meanwhile(small_model, tmp_path, small_graph):
+    answers = make_answers(small_model, 1000)
+    with edit_library(tmp_path / "index", small_model) as library, read_library(tmp_path / "index") as reader:
+        for start in range(0, 1000, 100):
+            library.add(make_entries(answers[start : start + 100], start))
+            assert found_numbers(reader, answers[start + 99], 1) == [start + 99]
+            assert found_numbers(reader, answers[0], 1) == [0]
+        assert len(reader) == 1000
+
+
+def test_a_second_writer_is_refused_with_one_sentence(small_model, tmp_path):
+    with edit_library(tmp_path / "index", small_model), pytest.raises(OSError, match="another process is adding to"):
+        edit_library(tmp_path / "index", small_model)
+    edit_library(tmp_path / "index", small_model).close()
+
+
+def test_a_library_of_other_weights_is_refused_or_replaced(small_model, tmp_path):
+    with edit_library(tmp_path / "index", small_model) as library:
+        library.add(make_entries(make_answers(small_model, 3)))
+    other = qecnet.load(small_model.name)
+    other.temperature = 2.0
+    with pytest.raises(ValueError, match=r"was made with other weights .*; replace it with --force"):
+        edit_library(tmp_path / "index", other)
+    with edit_library(tmp_path / "index", other, replace=True) as library:
+        assert len(library) == 0
+    with read_library(tmp_path / "index") as library:
+        assert library.fits(other)
+        assert not library.fits(small_model)
+
+
+def test_other_weights_have_another_hash():
+    model, other = (qecnet.load("modelnet10-paper") for _ in range(2))
     assert hash_model(other) == hash_model(model)
     with torch.no_grad():
         next(other.network.parameters()).add_(1e-3)
@@ -117,25 +265,20 @@ def test_other_weights_have_another_key(model):
     assert hash_model(other) != hash_model(model)
 
 
-def test_many_are_searched_as_numpy_would():
-    generator = torch.Generator().manual_seed(0)
-    descriptors = torch.nn.functional.normalize(torch.randn(5000, 64, generator=generator), dim=-1)
-    poses = random_quaternion(5000, generator=1)
-    labels = torch.randint(0, 2, (5000,), generator=generator)
-    names = tuple(str(n) for n in range(5000))
-    many = Library("m", "k", ("a", "b"), names, torch.zeros(5000, 2, dtype=torch.int64), descriptors, labels, poses)
-    both = random_quaternion(2, generator=2, dtype=torch.float64)
-    query = Answer("q", ("a", "b"), torch.tensor([0.9, 0.1]), both, descriptors[7], torch.zeros(3), 0.0)
-    found = many.nearest(query, 5)
-    expected = np.argsort(-(descriptors.numpy() @ descriptors[7].numpy()))[:5]
-    assert [int(one.file) for one in found] == expected.tolist()
-    for one in found:
-        row = int(one.file)
-        turned = multiply(one.rotation, poses[row].double())
-        assert angular_distance(turned, both[labels[row]]) < 1e-5, "turns the neighbour into the query"
+def test_a_graph_takes_usearch(small_model, tmp_path, small_graph, monkeypatch):
+    answers = make_answers(small_model, 500)
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    with edit_library(tmp_path / "index", small_model) as library:
+        with pytest.raises(ValueError, match=r"takes usearch.*pip install 'qecnet\[search\]'"):
+            library.add(make_entries(answers))
+        assert len(library) == 500, "what was added is kept"
+        assert found_numbers(library, answers[3], 1) == [3]
 
 
-def test_what_is_no_library_is_said(tmp_path):
-    (tmp_path / "x.safetensors").write_bytes(b"nothing")
-    with pytest.raises(ValueError, match="damaged"):
-        read_library(tmp_path / "x.safetensors")
+def test_a_failed_prediction_is_not_added(small_model, folder):
+    (folder / "bad.npy").write_bytes(b"nothing")
+    with edit_library(folder / "index", small_model) as library:
+        changes = library.update(folder, sorted(folder.glob("*.npy")))
+        results = [*extend(library, small_model, folder, changes.missing)]
+        assert sum(isinstance(one, Failure) for one in results) == 1
+        assert len(library) == 3

@@ -75,8 +75,8 @@ def find_shapes_in(folder: Path) -> tuple[list[Path], list[Failure]]:
         )
 
     for place, folders, names in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not is_ignored(name)]
-        for path in (Path(place, name) for name in names if not is_ignored(name) and name != INDEX):
+        folders[:] = [name for name in folders if not is_ignored(name) and name != INDEX]
+        for path in (Path(place, name) for name in names if not is_ignored(name)):
             suffix = path.suffix.lower()
             if suffix in SUFFIXES and (suffix not in _TEXT or _has_points(path)):
                 found.append(path)

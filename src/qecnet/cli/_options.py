@@ -13,6 +13,7 @@ from qecnet import DEFAULT_MODEL
 __all__ = [
     "DEFAULT_MODEL",
     "INDEX",
+    "INDEX_0_1",
     "MAX_POINTS",
     "Files",
     "Force",
@@ -23,8 +24,10 @@ __all__ = [
     "Workers",
 ]
 
-INDEX = "qec-index.safetensors"
-"""The file that `qec index` writes into a folder."""
+INDEX = "qec-index"
+"""The folder that `qec index` writes into a folder of shapes."""
+INDEX_0_1 = f"{INDEX}.safetensors"
+"""The file that version 0.1 wrote instead, without confidences."""
 MAX_POINTS = 10_000_000
 _MAX_SEED = 2**63 - 1
 
@@ -108,7 +111,7 @@ IndexPath = Annotated[
     typer.Option(
         "--index",
         metavar="PATH",
-        help=f"Index file, for example for a library on a read-only disk. Default: {INDEX} in the library's folder.",
+        help=f"Folder of the index, e.g. index/ for shapes on a read-only disk. Default: {INDEX} in their folder.",
         show_default=False,
     ),
 ]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import INDEX, IndexPath, Seed
+from qecnet.cli._options import INDEX, INDEX_0_1, IndexPath, Seed
 from qecnet.cli._output import angle_about_axis, one_sentence, print_table
 
 if TYPE_CHECKING:
@@ -31,47 +31,72 @@ def search(
     count: Annotated[
         int, typer.Option("-n", "--count", min=1, metavar="INTEGER", help="Number of shapes to print.")
     ] = 10,
+    label: Annotated[
+        str | None,
+        typer.Option("--class", metavar="NAME", help="Find only shapes of this class, e.g. chair.", show_default=False),
+    ] = None,
+    min_confidence: Annotated[
+        float,
+        typer.Option(
+            min=0, max=1, metavar="FLOAT", help="Find only shapes whose class has at least this confidence, e.g. 0.7."
+        ),
+    ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     seed: Seed = 0,
 ) -> None:
     """Find similar shapes in an indexed folder.
 
-    Example: qec search scan.ply --library meshes/
+    Example: qec search scan.ply --library meshes/ --class chair --min-confidence 0.7
 
     Similarity is the cosine of two descriptors, at most 1. The rotation takes the shape that was found to the query.
     """
     with one_sentence():
         path = index_path or library / INDEX
         if not path.exists():
+            if (old := library / INDEX_0_1).exists():
+                raise ValueError(f"{old}: is an index of version 0.1; build a new one with qec index {library}")
             raise ValueError(f"{path}: does not exist; create it with qec index {library}")
         with quiet_interrupts():
             from qecnet.models import load, read_library
-        known = read_library(path)
-        name = model or known.model
-        try:
-            loaded = load(name)
-        except ValueError as error:
-            advice = "" if model else f" ({path} was made with it; if it has moved, name it with --model)"
-            raise ValueError(f"{error}{advice}") from error
-        if not known.fits(loaded):
-            raise ValueError(
-                f"{path}: was made with other weights than {name} has now; name them with --model, or index again "
-                f"with qec index {library} --model {name} --force"
-            )
-        found = known.nearest(loaded.predict(query, seed=seed), count)
+        with read_library(path) as known:
+            name = model or known.model
+            try:
+                loaded = load(name)
+            except ValueError as error:
+                advice = "" if model else f" ({path} was made with it; if it has moved, name it with --model)"
+                raise ValueError(f"{error}{advice}") from error
+            if not known.fits(loaded):
+                raise ValueError(
+                    f"{path}: was made with other weights than {name} has now; name them with --model, or index again "
+                    f"with qec index {library} --model {name} --force"
+                )
+            query_answer = loaded.predict(query, seed=seed)
+            found = known.nearest(query_answer, count, label=label, min_confidence=min_confidence)
         (_print_json if as_json else _print_table)(found, library, known.classes)
 
 
 def _print_json(found: list[Neighbour], library: Path, classes: Sequence[str]) -> None:
     for one in found:
-        row = {"file": str(library / one.file), "label": one.label, "similarity": round(one.similarity, 4)}
-        print(json.dumps(row | {"rotation": [round(x, 5) for x in one.rotation.tolist()]}, allow_nan=False))
+        row = {
+            "file": str(library / one.file),
+            "label": one.label,
+            "confidence": round(one.confidence, 4),
+            "similarity": round(one.similarity, 4),
+            "rotation": [round(x, 5) for x in one.rotation.tolist()],
+        }
+        print(json.dumps(row, allow_nan=False))
 
 
 def _print_table(found: list[Neighbour], library: Path, classes: Sequence[str]) -> None:
-    columns = {"class": max(map(len, classes)), "similarity": -10, "rotation": 32}
+    columns = {"class": max(map(len, classes)), "confidence": -10, "similarity": -10, "rotation": 32}
     rows = [
-        (str(library / one.file), one.label, f"{one.similarity:.3f}", angle_about_axis(one.rotation.tolist()))
+        (
+            str(library / one.file),
+            one.label,
+            f"{one.confidence:.2f}",
+            f"{one.similarity:.3f}",
+            angle_about_axis(one.rotation.tolist()),
+        )
         for one in found
     ]
     print_table(columns, rows, max((len(row[0]) for row in rows), default=0))

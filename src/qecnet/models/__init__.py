@@ -2,8 +2,9 @@
 
 from qecnet.models.answer import Alignment, Answer, Failure
 from qecnet.models.export import export_onnx
+from qecnet.models.hashing import hash_model
 from qecnet.models.inputs import Shape, sample_shape
-from qecnet.models.library import Library, Neighbour, empty_library, extend, hash_model, read_library, stamps_of
+from qecnet.models.library import Changes, Library, Neighbour, Stamp, edit_library, extend, read_library
 from qecnet.models.model import Model
 from qecnet.models.named import list_models, load, weights_file
 from qecnet.models.refine import residual
@@ -11,12 +12,14 @@ from qecnet.models.refine import residual
 __all__ = [
     "Alignment",
     "Answer",
+    "Changes",
     "Failure",
     "Library",
     "Model",
     "Neighbour",
     "Shape",
-    "empty_library",
+    "Stamp",
+    "edit_library",
     "export_onnx",
     "extend",
     "hash_model",
@@ -25,6 +28,5 @@ __all__ = [
     "read_library",
     "residual",
     "sample_shape",
-    "stamps_of",
     "weights_file",
 ]

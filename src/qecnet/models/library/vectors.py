@@ -1,0 +1,183 @@
+"""The descriptors of a large library in one file of usearch: a matrix and an HNSW graph, both memory-mapped.
+
+usearch trusts its files, and a wrong number in a graph would make it read anywhere in memory. The file is therefore
+checked before it is opened: it has to be exactly what `write_vectors` writes, and each edge has to lead to a node.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qecnet.files import replace_when_done
+from qecnet.models.library.catalogue import Floats, Keys
+from qecnet.schema import first_line
+
+if TYPE_CHECKING:
+    from usearch.index import Index
+
+_EDGES, _EXPANSION_ADD, _EXPANSION_SEARCH = 16, 64, 128
+_CHUNK = 1 << 15
+"""Nodes that are checked at once."""
+_MATRIX = np.dtype([("rows", "<u4"), ("bytes", "<u4")])
+_HEAD = np.dtype(
+    [
+        *(("magic", "S7"), ("version", "<u2", 3), ("kinds", "u1", 4)),
+        *(("present", "<u8"), ("deleted", "<u8"), ("width", "<u8"), ("multi", "u1"), ("unused", "V22")),
+    ]
+)
+_GRAPH = np.dtype([(name, "<u8") for name in ("size", "edges", "base_edges", "top_level", "entry")])
+_UPPER = np.dtype([("count", "<u4"), ("slots", "<u4", _EDGES)])
+_NODE = np.dtype([("key", "<u8"), ("level", "<i2"), ("count", "<u4"), ("slots", "<u4", 2 * _EDGES)])
+
+
+class Vectors:
+    """An open file: keys (N,), ascending, and descriptors (N, D), float16, row by row.
+
+    Raises:
+        ValueError: for a file that is damaged or missing; one sentence that names it.
+    """
+
+    def __init__(self, path: Path, width: int) -> None:
+        self.path = path
+        try:
+            with path.open("rb") as file:
+                self.keys, start = _check_file(file, width)
+            self.descriptors: Floats = np.memmap(path, "<f2", "r", start, (len(self.keys), width))
+            self._index = _new_index(width)
+            self._index.view(path)
+        except FileNotFoundError:
+            raise
+        except (OSError, RuntimeError, ValueError) as error:
+            raise _damage(path, first_line(error)) from error
+
+    def search(self, query: Floats, count: int) -> Keys:
+        """The keys of the rows that are most similar to (D,), approximately, best first. → (at most count,)"""
+        return self._index.search(query, min(count, len(self.keys)), threads=1).keys.astype(np.int64)
+
+    def close(self) -> None:
+        """Unmap the file."""
+        self._index.reset()  # type: ignore[no-untyped-call]
+
+
+def write_vectors(path: Path, keys: Keys, descriptors: Floats, before: Path | None = None) -> None:
+    """Write descriptors, (N, D), and the graph to search them, whole or not at all.
+
+    Args:
+        path: the file to write.
+        keys: (N,), ascending, and larger than those of `before`.
+        descriptors: of length 1.
+        before: a file that has been checked, whose rows come first.
+    """
+    index = _new_index(descriptors.shape[1])
+    with replace_when_done(path) as aside, _named(path):
+        if before is not None:
+            index.load(before)
+        index.add(keys.astype(np.uint64), descriptors, threads=1)  # one thread: rows are in the order of keys
+        index.save(aside)
+        with aside.open("rb") as file:
+            os.fsync(file.fileno())
+
+
+def _new_index(width: int) -> Index:
+    try:
+        from usearch.index import Index
+    except ImportError as error:
+        raise ValueError(
+            f"an index of more than 100,000 shapes takes usearch, which cannot be imported ({first_line(error)}); "
+            "pip install 'qecnet[search]'"
+        ) from error
+    return Index(
+        ndim=width,
+        metric="ip",
+        dtype="f16",
+        connectivity=_EDGES,
+        expansion_add=_EXPANSION_ADD,
+        expansion_search=_EXPANSION_SEARCH,
+        enable_key_lookups=False,
+    )
+
+
+@contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Raise errors of usearch as one sentence that names the file."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise OSError(f"{path}: cannot be written ({first_line(error)}); what was added before is kept") from error
+
+
+def _damage(path: Path, reason: str) -> ValueError:
+    return ValueError(f"{path}: is damaged ({reason}); build it again with qec index --force")
+
+
+def _check_file(file: BinaryIO, width: int) -> tuple[Keys, int]:
+    """Raise a ValueError unless a file is safe to search. → its keys, (N,), and where its matrix begins"""
+    matrix = _read(file, _MATRIX)[0]
+    count, start = int(matrix["rows"]), file.tell()
+    if count == 0 or matrix["bytes"] != 2 * width:
+        raise ValueError(f"its rows do not have {width} values")
+    file.seek(start + count * 2 * width)
+    head, graph = _read(file, _HEAD)[0], _read(file, _GRAPH)[0]
+    if head["magic"] != b"usearch" or head["version"][0] != 2 or tuple(head["kinds"]) != _kinds():
+        raise ValueError("it was not written by this version of usearch")
+    if (head["present"], head["deleted"], head["width"], head["multi"]) != (count, 0, width, 0):
+        raise ValueError("its head does not fit its rows")
+    if (graph["size"], graph["edges"], graph["base_edges"]) != (count, _EDGES, 2 * _EDGES):
+        raise ValueError("its graph does not fit its rows")
+    levels = _read(file, np.dtype("<i2"), count)
+    if graph["entry"] >= count or levels.min() < 0 or levels.max() > 64 or levels[graph["entry"]] != graph["top_level"]:
+        raise ValueError("its graph has no entry")
+    keys = np.concatenate([_check_nodes(file, levels, at) for at in range(0, count, _CHUNK)])
+    if file.read(1):
+        raise ValueError("it goes on after its end")
+    if (keys[1:] <= keys[:-1]).any() or keys[-1] >= 2**63:
+        raise ValueError("its keys are not in order")
+    return keys.astype(np.int64), start
+
+
+def _check_nodes(file: BinaryIO, levels: NDArray[np.int16], first: int) -> NDArray[np.uint64]:
+    """Check the edges of a chunk of nodes, which begin where the file is. → their keys"""
+    own = levels[first : first + _CHUNK].astype(np.int64)
+    sizes = _NODE.itemsize + own * _UPPER.itemsize
+    starts = np.cumsum(sizes) - sizes
+    data = file.read(int(sizes.sum()))
+    nodes = _at(data, _NODE, starts)
+    if (nodes["level"] != own).any() or (nodes["count"] > 2 * _EDGES).any() or (nodes["slots"] >= len(levels)).any():
+        raise ValueError("an edge of its graph leads nowhere")
+    for level in range(1, int(own.max()) + 1):
+        upper = _at(data, _UPPER, starts[own >= level] + _NODE.itemsize + (level - 1) * _UPPER.itemsize)
+        if (upper["count"] > _EDGES).any():
+            raise ValueError("a node of its graph has too many edges")
+        slots = upper["slots"][np.arange(_EDGES) < upper["count"][:, None]]
+        if (slots >= len(levels)).any() or (levels[slots] < level).any():
+            raise ValueError("an edge of its graph leads nowhere")
+    return nodes["key"]
+
+
+def _at(data: bytes, kind: np.dtype[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
+    """Copy the records that begin at these bytes, aligned or not."""
+    if starts.max() + kind.itemsize > len(data):
+        raise ValueError("it ends early")
+    return np.ndarray((len(data) - kind.itemsize + 1,), kind, data, strides=(1,))[starts]
+
+
+def _read(file: BinaryIO, kind: np.dtype[Any], count: int = 1) -> NDArray[Any]:
+    left = os.fstat(file.fileno()).st_size - file.tell()
+    if left < count * kind.itemsize:
+        raise ValueError("it ends early")
+    return np.frombuffer(file.read(count * kind.itemsize), kind)
+
+
+def _kinds() -> tuple[int, ...]:
+    """How usearch numbers the metric, the values, the keys and the edges that we use."""
+    from usearch.compiled import MetricKind, ScalarKind
+
+    kinds = MetricKind.IP, ScalarKind.F16, ScalarKind.U64, ScalarKind.U32
+    return tuple(int(kind.value) for kind in kinds)  # type: ignore[call-overload]
