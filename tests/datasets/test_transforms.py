@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from qecnet.datasets import crop, jitter, single_view
+from qecnet.datasets import crop, jitter
 
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
@@ -19,7 +19,6 @@ def generator(seed=1):
 ALL = {
     "jitter": lambda points, g: jitter(points, g, 0.01, 0.05),
     "crop": lambda points, g: crop(points, g, 0.25),
-    "single_view": lambda points, g: single_view(points, g, 3.0),
 }
 
 
@@ -37,9 +36,8 @@ def rows(points):
     return {tuple(row) for row in points.tolist()}
 
 
-@pytest.mark.parametrize("name", ["crop", "single_view"])
-def test_remaining_points_are_points_of_the_cloud_each_once(name, clouds):
-    left = ALL[name](clouds[0], generator())
+def test_remaining_points_are_points_of_the_cloud_each_once(clouds):
+    left = ALL["crop"](clouds[0], generator())
     assert len(rows(left)) == len(left) < len(clouds[0])
     assert rows(left) < rows(clouds[0])
 
@@ -62,27 +60,6 @@ def test_crop_removes_a_share_beyond_a_plane(clouds):
     assert len(crop(cloud[:1], generator(), 0.9)) == 1
 
 
-def test_single_view_of_a_ball_is_the_cap_that_faces_the_camera():
-    ball = torch.nn.functional.normalize(torch.randn(4000, 3, generator=generator(0), dtype=torch.float64), dim=-1)
-    left = single_view(ball, generator(), distance=3.0)
-    towards = torch.nn.functional.normalize(left.mean(0), dim=0)
-    # From three radii away, the horizon of a unit ball is the circle at a third of its radius.
-    assert (left @ towards).amin() == pytest.approx(1 / 3, abs=0.1)
-    assert len(left) == pytest.approx(4000 / 3, rel=0.1)
-
-
-def test_flat_cloud_hides_nothing():
-    flat = torch.rand(50, 3, generator=generator()) * torch.tensor([1.0, 1.0, 0.0])
-    assert torch.equal(single_view(flat, generator(), 3.0), flat)
-
-
-@pytest.mark.parametrize(
-    ("call", "says"),
-    [
-        (lambda x: crop(x, generator(), 1), "share is 1"),
-        (lambda x: single_view(x, generator(), 0.5), "distance is 0.5"),
-    ],
-)
-def test_invalid_settings_are_refused(clouds, call, says):
-    with pytest.raises(ValueError, match=says):
-        call(clouds[0])
+def test_a_share_that_leaves_nothing_is_refused(clouds):
+    with pytest.raises(ValueError, match="share is 1"):
+        crop(clouds[0], generator(), 1)

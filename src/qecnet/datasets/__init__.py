@@ -1,12 +1,13 @@
 """Labelled collections of shapes (ModelNet, scanned objects, folders, procedural furniture) and their cached frames."""
 
 from qecnet.datasets.cache import FrameCache, frame_cache
+from qecnet.datasets.camera_views import View, ViewConfig, sample_view
 from qecnet.datasets.class_folders import is_ignored
 from qecnet.datasets.dataset import Dataset, Item, derive_seed, stratified_split
 from qecnet.datasets.furniture import FURNITURE_CLASSES, make_furniture, make_shape
 from qecnet.datasets.opening import open_dataset
 from qecnet.datasets.symmetry import NO_SYMMETRY, SymmetryGroup, symmetry_of, training_symmetry
-from qecnet.datasets.transforms import crop, jitter, single_view
+from qecnet.datasets.transforms import crop, jitter
 
 __all__ = [
     "FURNITURE_CLASSES",
@@ -15,6 +16,8 @@ __all__ = [
     "FrameCache",
     "Item",
     "SymmetryGroup",
+    "View",
+    "ViewConfig",
     "crop",
     "derive_seed",
     "frame_cache",
@@ -23,7 +26,7 @@ __all__ = [
     "make_furniture",
     "make_shape",
     "open_dataset",
-    "single_view",
+    "sample_view",
     "stratified_split",
     "symmetry_of",
     "training_symmetry",

@@ -8,7 +8,7 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from qecnet.datasets import crop, jitter, single_view
+from qecnet.datasets import ViewConfig, crop, jitter, sample_view
 from qecnet.evaluation.results import CorruptionKind
 from qecnet.geometry import OrientedPoints, PointCloud, random_points
 
@@ -48,7 +48,8 @@ class Corruption:
         elif self.kind == "occlusion":
             points = crop(points, generator, self.level)
         elif self.kind == "viewpoint":
-            points = single_view(points, generator, self.level)
+            camera = ViewConfig(distance=(self.level, self.level), pixels=0, noise=0.0, grazing=0.0)
+            return sample_view(cloud, generator, camera).cloud
         elif self.kind == "density":
             points = _thin(points, self.level, generator)
         return replace(cloud, points=points)

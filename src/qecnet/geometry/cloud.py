@@ -23,6 +23,8 @@ class PointCloud(PickledAsArrays):
         name: what error messages call it; for a file, the file's name.
         centre: (3,) float64, and `scale`: the user's coordinates are ``points * scale + centre``.
         non_finite, duplicates: how many points `clean` has dropped.
+        viewpoint: (3,) float64 in the coordinates of the points, where the camera was that saw them from one side; None
+            if it is not known, or they were seen from several sides.
     """
 
     points: Tensor
@@ -32,6 +34,7 @@ class PointCloud(PickledAsArrays):
     scale: float = 1.0
     non_finite: int = 0
     duplicates: int = 0
+    viewpoint: Tensor | None = None
     # Known of what `clean` gave and of its subsets; `dataclasses.replace` does not carry it over to other points.
     _is_clean: bool = field(default=False, init=False, repr=False)
 
@@ -46,6 +49,8 @@ class PointCloud(PickledAsArrays):
                 f"{self.name}: normals have the shape {tuple(self.normals.shape)} for points of {shape}; "
                 "give one normal for each point, or none at all"
             )
+        if self.viewpoint is not None and not (self.viewpoint.shape == (3,) and self.viewpoint.isfinite().all()):
+            raise ValueError(f"{self.name}: the viewpoint is {self.viewpoint.tolist()}; give three finite coordinates")
 
     def __len__(self) -> int:
         return len(self.points)
@@ -101,6 +106,7 @@ class PointCloud(PickledAsArrays):
             points=rotate(q, self.points.double()).to(dtype),
             normals=None if self.normals is None else rotate(q, self.normals.double()).to(dtype),
             centre=rotate(q, self.centre),
+            viewpoint=None if self.viewpoint is None else rotate(q, self.viewpoint.double()),
         )
 
     def normalized(self, dtype: torch.dtype = torch.float32) -> PointCloud:
@@ -132,6 +138,7 @@ class PointCloud(PickledAsArrays):
             normals=None if self.normals is None else self.normals.to(dtype),
             centre=self.centre + self.scale * centre.to(self.centre.device),
             scale=scale,
+            viewpoint=None if self.viewpoint is None else (self.viewpoint.double() - centre) / radius,
         )
 
     def restore(self, points: Tensor) -> Tensor:
