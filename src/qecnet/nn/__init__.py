@@ -10,7 +10,7 @@ from .kernel import Nonlinearity, TransformKernel
 from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from .module import QECModule
 from .paper import QECConfig, QECNet
-from .prediction import Ballot, PatchCapsules, Prediction, VotingRound
+from .prediction import Ballot, Orientations, PatchCapsules, Prediction, VotingRound
 from .registry import (
     Network,
     NetworkConfig,
@@ -23,6 +23,7 @@ from .registry import (
 )
 from .routing import Gradients, Routed, route
 from .temperature import calibrated, fit_temperature
+from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Network",
     "NetworkConfig",
     "Nonlinearity",
+    "Orientations",
     "PatchCapsules",
     "Pooling",
     "Prediction",
@@ -43,6 +45,8 @@ __all__ = [
     "QECNet",
     "Routed",
     "TransformKernel",
+    "UprightConfig",
+    "UprightNet",
     "VotingRound",
     "calibrated",
     "count_parameters",

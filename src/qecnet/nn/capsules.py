@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from ..algebra import is_checking
+from ..geometry import OrientedPoints
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,3 +116,22 @@ class Pooling:
         return Pooling(
             capsules.positions.new_zeros(clouds, 1, 3), neighbours, torch.ones_like(neighbours, dtype=torch.bool)
         )
+
+
+def fill(points: OrientedPoints) -> Capsules:
+    """The valid points, in their order, again and again until all places are taken, as primary capsules.
+
+    So nothing after this needs a mask: who is there twice changes no maximum. Where none is valid, the frame is the
+    identity at the origin.
+    """
+    valid = points.valid
+    count = valid.shape[1]
+    number = torch.arange(count, device=valid.device)
+    order = torch.where(valid, number, number + count).argsort(dim=1)
+    place = number % valid.sum(1, keepdim=True).clamp_min(1)
+    index = order.gather(1, place)[..., None]
+    positions = points.positions.gather(1, index.expand_as(points.positions))
+    frames = points.frames.gather(1, index.expand_as(points.frames))
+    nobody = ~valid.any(1)[:, None, None]
+    identity = torch.eye(4, dtype=frames.dtype, device=frames.device)[0]
+    return Capsules.primary(torch.where(nobody, 0.0, positions), torch.where(nobody, identity, frames))

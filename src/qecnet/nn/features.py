@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from ..algebra import conjugate, multiply, rotate
 from ..geometry import OrientedPoints
-from .capsules import Capsules
+from .capsules import Capsules, fill
 from .prediction import Ballot, PatchCapsules, Prediction, VotingRound
 from .principal import principal_frames
 from .reading import Reading, gather_neighbours, nearest_points
@@ -172,7 +172,7 @@ class FeatureNet(Network):
         return self.config.summary
 
     def predict(self, points: OrientedPoints) -> Prediction:
-        primary = _fill(points)
+        primary = fill(points)
         patches = self._read(primary)
         found = primary.positions.new_zeros(primary.positions.shape[0], 0)
         frames, summary, ballots = principal_frames(primary.positions), found, []
@@ -200,7 +200,7 @@ class FeatureNet(Network):
 
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules:
         """Capsules with features are all equally active; what tells them apart is how far the last look trusts them."""
-        primary = _fill(points)
+        primary = fill(points)
         *below, neighbours = self._neighbours(primary.positions)
         lower = primary.positions[:, : below[-1].shape[1]] if below else primary.positions
         count = neighbours.shape[1]
@@ -215,32 +215,13 @@ class FeatureNet(Network):
     def trace_votes(self, points: OrientedPoints, prediction: Prediction) -> list[VotingRound]:
         """Voters are the patches, and then the frames of the whole cloud, at its centre."""
         label, count = int(prediction.label[0]), self.config.neighbourhoods[-1].patches
-        patches = _fill(points).positions[0, :count]
+        patches = fill(points).positions[0, :count]
         rounds = []
         for ballot in prediction.ballots:
             votes, trust = ballot.votes[0, label], ballot.trust[0, label]
             places = torch.cat((patches, patches.new_zeros(len(votes) - len(patches), 3)))
             rounds.append(self.config.trace_round(places, votes, trust))
         return rounds
-
-
-def _fill(points: OrientedPoints) -> Capsules:
-    """The valid points, in their order, again and again until all places are taken, as primary capsules.
-
-    So nothing after this needs a mask: who is there twice changes no maximum. Where none is valid, the frame is the
-    identity at the origin.
-    """
-    valid = points.valid
-    count = valid.shape[1]
-    number = torch.arange(count, device=valid.device)
-    order = torch.where(valid, number, number + count).argsort(dim=1)
-    place = number % valid.sum(1, keepdim=True).clamp_min(1)
-    index = order.gather(1, place)[..., None]
-    positions = points.positions.gather(1, index.expand_as(points.positions))
-    frames = points.frames.gather(1, index.expand_as(points.frames))
-    nobody = ~valid.any(1)[:, None, None]
-    identity = torch.eye(4, dtype=frames.dtype, device=frames.device)[0]
-    return Capsules.primary(torch.where(nobody, 0.0, positions), torch.where(nobody, identity, frames))
 
 
 def _with_features(capsules: Capsules) -> Capsules:

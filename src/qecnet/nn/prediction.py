@@ -6,6 +6,8 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
+_CANDIDATES = 24
+
 
 @dataclass(frozen=True, eq=False)
 class Ballot:
@@ -33,6 +35,30 @@ class Ballot:
 
 
 @dataclass(frozen=True, eq=False)
+class Orientations:
+    """Candidate orientations of each cloud with their probabilities, the likeliest first.
+
+    Attributes:
+        poses: (clouds, 24, 4), WXYZ, which rotate with the cloud. Padding has the identity.
+        probabilities: (clouds, 24), at least 0, of padding 0; they add up to at most 1.
+    """
+
+    poses: Tensor
+    probabilities: Tensor
+
+    @staticmethod
+    def best(poses: Tensor, probabilities: Tensor) -> "Orientations":
+        """The 24 likeliest of one cloud's poses (K, 4) with probabilities (K,)."""
+        order = probabilities.argsort(descending=True, stable=True)[:_CANDIDATES]
+        kept = poses.new_zeros(1, _CANDIDATES, 4)
+        kept[..., 0] = 1
+        kept[0, : len(order)] = poses[order]
+        share = poses.new_zeros(1, _CANDIDATES)
+        share[0, : len(order)] = probabilities[order]
+        return Orientations(kept, share)
+
+
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """What a network says of each cloud.
 
@@ -41,12 +67,29 @@ class Prediction:
         poses: (clouds, classes, 4), WXYZ, which rotate with the cloud.
         descriptor: (clouds, D), which no rotation changes; similar shapes have similar ones.
         ballots: the votes that training looks at, of each look of a network with features.
+        orientations: candidates, from a network that has them.
+        pose_loss: (clouds), in training, of a network that has a loss of its own for poses.
+        side_activations: (clouds, classes), in training, of a part of the network that learns classes to learn poses.
     """
 
     activations: Tensor
     poses: Tensor
     descriptor: Tensor
     ballots: Sequence[Ballot] = ()
+    orientations: Orientations | None = None
+    pose_loss: Tensor | None = None
+    side_activations: Tensor | None = None
+
+    @staticmethod
+    def concatenate(predictions: Sequence["Prediction"]) -> "Prediction":
+        """Put predictions with candidates, and without votes, into one batch."""
+        found = [one.orientations for one in predictions if one.orientations is not None]
+        return Prediction(
+            *(torch.cat([getattr(one, name) for one in predictions]) for name in ("activations", "poses", "descriptor")),
+            orientations=Orientations(
+                torch.cat([one.poses for one in found]), torch.cat([one.probabilities for one in found])
+            ),
+        )
 
     @property
     def label(self) -> Tensor:
@@ -70,7 +113,10 @@ class Prediction:
     def select(self, index: slice | Tensor) -> "Prediction":
         """Take some of the clouds."""
         ballots = tuple(ballot.select(index) for ballot in self.ballots)
-        return Prediction(self.activations[index], self.poses[index], self.descriptor[index], ballots)
+        found = self.orientations
+        if found is not None:
+            found = Orientations(found.poses[index], found.probabilities[index])
+        return Prediction(self.activations[index], self.poses[index], self.descriptor[index], ballots, found)
 
 
 @dataclass(frozen=True, eq=False)

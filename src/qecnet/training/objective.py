@@ -33,9 +33,11 @@ def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Sett
     pairs = len(prediction.activations) // len(labels)
     every = labels.repeat(pairs)
     classification = _classification(prediction.activations, every, settings, progress)
-    for ballot in prediction.ballots[:-1]:
-        earlier = _classification(ballot.scores.softmax(-1), every, settings, progress)
-        classification = classification + earlier / 2
+    beside = [ballot.scores.softmax(-1) for ballot in prediction.ballots[:-1]]
+    if prediction.side_activations is not None:
+        beside.append(prediction.side_activations)
+    for activations in beside:
+        classification = classification + _classification(activations, every, settings, progress) / 2
     total, pose = classification, torch.zeros_like(classification)
     # In training, the pose is that of the true class's capsule, whatever its activation.
     if settings.siamese > 0:
@@ -54,7 +56,12 @@ def _classification(activations: Tensor, labels: Tensor, settings: Settings, pro
 
 
 def _from_upright(prediction: Prediction, labels: Tensor, turns: Tensor) -> Tensor:
-    """Mean distance δ/π from upright of the poses, and of their votes weighted by trust, summed over the looks."""
+    """Mean distance δ/π from upright of the poses, and of their votes weighted by trust, summed over the looks.
+
+    For a network with a loss of its own for poses, that one.
+    """
+    if prediction.pose_loss is not None:
+        return prediction.pose_loss.mean()
     distance = upright_distance(prediction.pose_of(labels), turns)
     each = torch.arange(len(labels), device=labels.device)
     for ballot in prediction.ballots:

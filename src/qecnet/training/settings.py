@@ -56,7 +56,7 @@ class Settings:
         margin: of the spread loss at the start and at the end of training; it grows linearly.
         smoothing: label smoothing of the cross-entropy.
         aligned: weight of the pose loss δ/π to the upright pose of the training shapes, up to the symmetry declared
-            for the class (`qecnet.datasets.symmetry`); 0 for none.
+            for the class (`qecnet.datasets.symmetry`), or of the network's own loss for poses; 0 for none.
         siamese: weight of the pose loss δ/π between two subsamples of a shape; 0 for none.
         weight_decay: decoupled weight decay, in units of the learning rate.
         clip: largest norm of the gradient; 0 for no limit.

@@ -12,10 +12,19 @@ from torch import Tensor
 from ...algebra import is_exporting
 from .build import library, reason
 from .canonical import canonical_fused
+from .edges import edges_fit, pool_edges_fused
 from .pooling import pool_fused
 from .routed import route_fused
 
-__all__ = ["canonical_fused", "is_fused", "pool_fused", "route_fused", "use_fused_routing"]
+__all__ = [
+    "canonical_fused",
+    "edges_fit",
+    "is_fused",
+    "pool_edges_fused",
+    "pool_fused",
+    "route_fused",
+    "use_fused_routing",
+]
 
 _on = False
 

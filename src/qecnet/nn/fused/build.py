@@ -17,7 +17,7 @@ LANES = 8
 """How many capsules are worked on at once, as in algebra.h."""
 
 _SOURCES = tuple(
-    Path(__file__).with_name(name) for name in ("algebra.h", "routing.cpp", "canonical.cpp", "pooling.cpp")
+    Path(__file__).with_name(name) for name in ("algebra.h", "routing.cpp", "canonical.cpp", "pooling.cpp", "edges.cpp")
 )
 _FLAGS = ("-std=c++17", "-O3", "-fPIC", "-shared", "-fno-math-errno", "-fno-trapping-math", "-Wno-psabi")
 

@@ -1,0 +1,57 @@
+"""Edges seen from an up direction, pooled in one operator: edges.cpp."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .build import call
+
+_LANES, _TOGETHER, _MOST = 16, 4, 256
+
+
+def edges_fit(neighbours: int, hidden: int) -> bool:
+    """Whether the operator takes this many neighbours and hidden values."""
+    return neighbours % _TOGETHER == 0 and neighbours <= _MOST and hidden % _LANES == 0
+
+
+def pool_edges_fused(
+    up: Tensor, positions: Tensor, normals: Tensor, neighbours: Tensor, features: Tensor, weight: Tensor, reach: float
+) -> Tensor:
+    """As `pool_edges` of nn/edges.py, for float32 on the CPU; only features and weight get a gradient."""
+    pooled: Tensor = _PoolEdges.apply(up, positions, normals, neighbours, features, weight, reach)  # type: ignore[no-untyped-call]
+    return pooled
+
+
+class _PoolEdges(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        up: Tensor,
+        positions: Tensor,
+        normals: Tensor,
+        neighbours: Tensor,
+        features: Tensor,
+        weight: Tensor,
+        reach: float,
+    ) -> Tensor:
+        rows, centres, count = neighbours.shape
+        points, hidden = features.shape[1:]
+        geometry = tuple(x.contiguous() for x in (up, positions, normals, neighbours))
+        pooled = features.new_empty(rows, centres, hidden)
+        chosen = torch.empty(rows, centres, hidden, dtype=torch.uint8)
+        sizes = (rows, points, centres, count, hidden, 1 / reach)
+        given = (*geometry, features.contiguous(), weight.t().contiguous())
+        call("pool_edges", *sizes, *given, pooled, chosen, torch.get_num_threads())
+        ctx.save_for_backward(*geometry, chosen)
+        ctx.sizes = sizes
+        return pooled
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        rows, points, _, _, hidden, _ = ctx.sizes
+        *geometry, chosen = ctx.saved_tensors
+        by_features = gradient.new_zeros(rows, points, hidden)
+        by_weight = gradient.new_zeros(14, hidden)
+        call("pool_edges_backward", *ctx.sizes, *geometry, chosen, gradient.contiguous(), by_features, by_weight)
+        return None, None, None, None, by_features, by_weight.t(), None

@@ -1,0 +1,209 @@
+"""The network that hypothesises and verifies: candidate orientations from geometry, and readers that say which is right.
+
+`propose_poses` gives up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
+the best few, and says what the shape is and which way it faces. Class and orientation come out together, as a
+distribution. Nothing depends on the coordinates: what is read is seen from the candidates.
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from ..algebra import conjugate, from_rotvec, multiply, rotate, to_matrix
+from ..geometry import OrientedPoints, propose_poses, snap_pose
+from .azimuth import azimuth_loss, azimuth_modes
+from .capsules import fill
+from .prediction import Orientations, Prediction
+from .registry import Network, NetworkConfig, register_network
+from .upright_reader import ReaderSize, UprightReader, UprightReading
+
+_RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
+_TILT = 0.02  # of right ups in training, in radians
+_SNAP = math.cos(math.radians(3))
+
+
+@dataclass(frozen=True)
+class UprightConfig(NetworkConfig):
+    """What an `UprightNet` is.
+
+    Attributes:
+        frames: number of points that are read.
+        scorer: the reader that scores every candidate.
+        reader: the reader of the best candidates.
+        read: number of candidates that are read.
+        wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
+        dropout: share of a summary's values that training leaves out.
+    """
+
+    frames: int = 1024
+    scorer: ReaderSize = field(
+        default=ReaderSize(512, (128, 32), (16, 8, 16, 8), (16, 32, 48, 64, 96, 128))  # noqa: RUF009
+    )
+    reader: ReaderSize = field(default=ReaderSize())  # noqa: RUF009
+    read: int = 4
+    wrong: int = 3
+    dropout: float = 0.4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name, most in (("read", 24), ("wrong", 23)):
+            if not 1 <= getattr(self, name) <= most:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be from 1 to {most}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
+
+
+class UprightNet(Network):
+    """Candidates, a scorer and a reader. In training, clouds must be upright: their z axis is the right up."""
+
+    title = "candidates, verified"
+    normalises_batch = True
+    class_bias = "reader.classes.bias"
+    config: UprightConfig
+
+    def __init__(self, config: UprightConfig) -> None:
+        super().__init__(config)
+        self.scorer = UprightReader(config.scorer, config.classes, config.dropout / 4)
+        self.reader = UprightReader(config.reader, config.classes, config.dropout)
+
+    @property
+    def descriptor_size(self) -> int:
+        return self.reader.summary.out_features
+
+    def predict(self, points: OrientedPoints) -> Prediction:
+        primary = fill(points)
+        positions, frames = primary.positions, primary.poses[..., 0, :]
+        normals = to_matrix(frames)[..., 2]
+        if self.training:
+            return self._learn(positions, normals)
+        # One by one: then a cloud has the same answer, to the last bit, in any batch.
+        each = [self._verify(p[None], n[None]) for p, n in zip(positions, normals, strict=True)]
+        return Prediction.concatenate(each)
+
+    def _verify(self, positions: Tensor, normals: Tensor) -> Prediction:
+        """Of one cloud: (1, N, 3)."""
+        candidates = propose_poses(positions[0], normals[0])
+        poses = candidates.poses[: max(1, int(candidates.valid.sum()))]
+        scores = self._read(self.scorer, positions, normals, poses).upright
+        order = scores.argsort(descending=True, stable=True)
+        best, rest = order[: self.config.read], order[self.config.read :]
+        reading = self._read(self.reader, positions, normals, poses[best])
+        # The scorer says how likely it is that one of these is right, and the reader, which.
+        among = reading.upright.softmax(0)
+        chosen = among * scores.softmax(0)[best].sum()
+        classes = reading.scores.softmax(-1)
+        angles, shares = azimuth_modes(reading.harmonics)
+        facing = multiply(poses[best, None], _about_z(angles))
+        facing = _snapped(facing, normals[0])
+        joint = among[:, None] * classes
+        # For each class the candidate that it is most likely with, and the likeliest azimuth.
+        of_class = facing[:, 0][joint.argmax(0)]
+        found = torch.cat((facing.flatten(0, 1), poses[rest]))
+        probability = torch.cat(((chosen[:, None] * shares).flatten(), scores.softmax(0)[rest]))
+        return Prediction(
+            joint.sum(0)[None],
+            of_class[None],
+            (among[:, None] * reading.summary).sum(0)[None],
+            orientations=Orientations.best(found, probability),
+        )
+
+    def _read(self, reader: UprightReader, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
+        """One cloud (1, N, 3) from several poses (R, 4)."""
+        result: UprightReading = reader(positions, normals, poses, reader.find_neighbours(positions))
+        return result
+
+    def _learn(self, positions: Tensor, normals: Tensor) -> Prediction:
+        """The right up of each cloud beside wrong ones; the reader sees the right one and the worst mistake."""
+        count, clouds = self.config.wrong, len(positions)
+        right, wrong, has_wrong = _draw(positions, normals, count)
+        first = torch.arange(clouds, device=positions.device)
+        every = first.repeat(1 + count)
+        neighbours = self.scorer.find_neighbours(positions)
+        poses = torch.cat((right, wrong.transpose(0, 1).flatten(0, 1)))
+        scored = self.scorer(positions[every], normals[every], poses, tuple(n[every] for n in neighbours))
+        scores = scored.upright.view(1 + count, clouds).t()
+        worst = wrong[first, scores[:, 1:].detach().argmax(-1)]
+        # Half of the clouds are read from a wrong pose, too: reading takes most of the time.
+        half = torch.randperm(clouds, device=positions.device)[: clouds - clouds // 2]
+        rows = torch.cat((first, half))
+        neighbours = self.reader.find_neighbours(positions)
+        reading = self.reader(
+            positions[rows], normals[rows], torch.cat((right, worst[half])), tuple(n[rows] for n in neighbours)
+        )
+        pairs = torch.stack((reading.upright[:clouds][half], reading.upright[clouds:]), 1)
+        ranking = _first_is_right(scores)[first] * has_wrong
+        ranking = ranking.index_add(0, half, 2 * _first_is_right(pairs) * has_wrong[half])
+        # The azimuth of the identity relative to the pose that was read.
+        twist = conjugate(right)
+        angle = 2 * torch.atan2(twist[:, 3], twist[:, 0])
+        loss = ranking + 0.3 * azimuth_loss(reading.harmonics[:clouds], angle)
+        reading = UprightReading(*(x[:clouds] for x in reading))
+        light = scored.scores[:clouds].softmax(-1)
+        best = multiply(right, _about_z(azimuth_modes(reading.harmonics.detach())[0][:, 0]))
+        return Prediction(
+            reading.scores.softmax(-1),
+            best[:, None].expand(-1, self.config.classes, 4),
+            reading.summary,
+            pose_loss=loss,
+            side_activations=light,
+        )
+
+
+def _draw(positions: Tensor, normals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """For upright clouds: a right pose (clouds, 4), wrong ones (clouds, count, 4), and which clouds have any."""
+    rights, wrongs, has = [], [], []
+    for place, normal in zip(positions, normals, strict=True):
+        found = propose_poses(place, normal)
+        poses = found.poses[found.valid]
+        height = to_matrix(poses)[:, 2, 2]  # of the up direction
+        near = poses[height > _RIGHT]
+        true = torch.rand(()) < 0.3 or not len(near)
+        pose = torch.eye(4, dtype=poses.dtype, device=poses.device)[0] if true else near[0]
+        tilt = from_rotvec(torch.randn(3, dtype=poses.dtype, device=poses.device) * _TILT)
+        rights.append(multiply(tilt, pose))
+        far = poses[height < _WRONG]
+        has.append(len(far) > 0)
+        far = far if len(far) else rights[-1][None]
+        wrongs.append(far[torch.randint(len(far), (count,))])
+    return torch.stack(rights), torch.stack(wrongs), torch.tensor(has, device=positions.device)
+
+
+def _first_is_right(scores: Tensor) -> Tensor:
+    """Cross-entropy of choosing the first of (rows, K)."""
+    return -scores.log_softmax(-1)[:, 0]
+
+
+def _about_z(angles: Tensor) -> Tensor:
+    """Quaternions WXYZ (..., 4) of rotations about z by angles (...)."""
+    nothing = torch.zeros_like(angles)
+    return torch.stack(((angles / 2).cos(), nothing, nothing, (angles / 2).sin()), -1)
+
+
+def _snapped(poses: Tensor, normals: Tensor) -> Tensor:
+    """Poses (..., 4) snapped to the axes of the normals (N, 3), where that keeps the up direction."""
+    snapped = snap_pose(poses.double(), normals.double()).to(poses)
+    z = torch.tensor([0.0, 0.0, 1.0], dtype=poses.dtype, device=poses.device)
+    same = (rotate(poses, z) * rotate(snapped, z)).sum(-1, keepdim=True) > _SNAP
+    return torch.where(same, snapped, poses)
+
+
+register_network(
+    "upright",
+    UprightNet,
+    UprightConfig(classes=40),
+    {
+        "method": "centred",
+        "epochs": 40,
+        "batch_size": 32,
+        "learning_rate": 3e-3,
+        "schedule": "onecycle",
+        "loss": "cross_entropy",
+        "smoothing": 0.1,
+        "aligned": 1.0,
+        "stretch": 1.3,
+        "weight_decay": 0.05,
+        "fused": True,
+    },
+)
