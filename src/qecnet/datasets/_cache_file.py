@@ -27,7 +27,7 @@ class Layout:
     Attributes:
         key: everything that the frames depend on.
         classes, names, labels: of the shapes, in the order of the records.
-        subsamplings, frames: the sizes of a record.
+        subsamplings, frames, candidates: the sizes of a record.
     """
 
     key: dict[str, Any]
@@ -36,6 +36,7 @@ class Layout:
     labels: list[int]
     subsamplings: int
     frames: int
+    candidates: int
 
     @cached_property
     def header(self) -> bytes:
@@ -52,6 +53,7 @@ class Layout:
                 ("frames", "<f4", (self.frames, 4)),
                 ("centre", "<f8", (3,)),
                 ("scale", "<f8"),
+                ("candidates", "<f4", (self.candidates, 4)),
                 ("valid", "?", (self.frames,)),
             ]
         )

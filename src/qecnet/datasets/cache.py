@@ -28,7 +28,7 @@ from qecnet.datasets._cache_file import Layout, good_records, is_whole, read_lay
 from qecnet.datasets.dataset import Dataset, Item
 from qecnet.files import alone_in
 from qecnet.fingerprint import code_hash
-from qecnet.geometry import OrientedPoints, PrepareConfig
+from qecnet.geometry import MOST_CANDIDATES, OrientedPoints, PrepareConfig
 from qecnet.workers import leave_unguarded_script
 
 
@@ -143,7 +143,7 @@ def _layout(
         ],
     }
     names, labels = [item.name for item in items], [item.label for item in items]
-    sizes = subsamplings, config.frames
+    sizes = subsamplings, config.frames, MOST_CANDIDATES if config.candidates else 0
     return Layout(key, list(dataset.classes), names, labels, *sizes)
 
 

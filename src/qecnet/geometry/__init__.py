@@ -1,6 +1,6 @@
 """Point clouds and meshes, normals, local reference frames, and `prepare`, which gives networks what they read."""
 
-from qecnet.geometry.candidates import Candidates, find_axis_ups, find_resting_ups, propose_poses
+from qecnet.geometry.candidates import MOST_CANDIDATES, Candidates, find_axis_ups, find_resting_ups, propose_poses
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.frames import Frames, Method, flare_frames, local_frames
 from qecnet.geometry.mesh import Mesh
@@ -13,6 +13,7 @@ from qecnet.geometry.snapping import snap_pose
 from qecnet.geometry.strays import find_strays
 
 __all__ = [
+    "MOST_CANDIDATES",
     "MIN_POINTS",
     "Candidates",
     "Frames",

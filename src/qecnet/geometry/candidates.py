@@ -18,7 +18,7 @@ from qecnet.geometry._hull import resting_directions
 from qecnet.geometry._support import centred, check_cloud
 from qecnet.geometry.snapping import EVIDENCE, alignments, fourth_moment, snap_to_moment
 
-MOST = 24
+MOST_CANDIDATES = 24
 """Candidates of a shape, at most."""
 
 _FACES = 8
@@ -84,10 +84,10 @@ def propose_poses(
     ends = multiply(snapped[len(own) :, None], _ENDS)
     ups = torch.cat((_resting_ups(points), _axis_ends(own, snapped[: len(own)], points, moment)))
     poses = torch.cat((ends[:, 0], _face_along_walls(ups, points, moment), ends[:, 1:].flatten(0, 1)))
-    poses = poses[_distinct(to_matrix(poses)[:, :, 2])[:MOST]]
-    padded = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).repeat(MOST, 1)
+    poses = poses[_distinct(to_matrix(poses)[:, :, 2])[:MOST_CANDIDATES]]
+    padded = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).repeat(MOST_CANDIDATES, 1)
     padded[: len(poses)] = canonicalize(poses)
-    return Candidates(padded.to(positions), (torch.arange(MOST) < len(poses)).to(positions.device))
+    return Candidates(padded.to(positions), (torch.arange(MOST_CANDIDATES) < len(poses)).to(positions.device))
 
 
 def find_resting_ups(positions: Tensor) -> Tensor:

@@ -21,6 +21,8 @@ class OrientedPoints(PickledAsArrays):
         frames: (..., N, 4) quaternions, WXYZ, unit, frame to world; the identity where there is none.
         valid: (..., N) bool, which points have a frame. The others change no result.
         centre: (..., 3) float64 and scale: (...) float64; the user's coordinates are ``positions * scale + centre``.
+        candidates: (..., C, 4) quaternions, WXYZ: candidate poses of the shape, see `propose_poses`, or zeros for
+            padding. C is 0 where the network does not read them.
     """
 
     positions: Tensor
@@ -28,6 +30,7 @@ class OrientedPoints(PickledAsArrays):
     valid: Tensor
     centre: Tensor
     scale: Tensor
+    candidates: Tensor
 
     def __post_init__(self) -> None:
         batch = tuple(self.positions.shape[:-2])
@@ -36,6 +39,7 @@ class OrientedPoints(PickledAsArrays):
             "frames": (*self.valid.shape, 4),
             "centre": (*batch, 3),
             "scale": batch,
+            "candidates": (*batch, *self.candidates.shape[-2:-1], 4),
         }
         for name, shape in wanted.items():
             if (found := tuple(getattr(self, name).shape)) != shape:
@@ -53,6 +57,7 @@ class OrientedPoints(PickledAsArrays):
             torch.ones_like(frames[..., 0], dtype=torch.bool) if valid is None else valid,
             torch.zeros(*batch, 3, dtype=torch.float64, device=positions.device),
             torch.ones(batch, dtype=torch.float64, device=positions.device),
+            frames.new_zeros(*batch, 0, 4),
         )
 
     @staticmethod
@@ -73,17 +78,20 @@ class OrientedPoints(PickledAsArrays):
         return OrientedPoints(*(getattr(self, field.name).to(device) for field in fields(OrientedPoints)))
 
     def rotated(self, q: Tensor) -> OrientedPoints:
-        """Rotate positions, frames and centre about the user's origin, in the precision of `q`.
+        """Rotate positions, frames, candidates and centre about the user's origin, in the precision of `q`.
 
         Args:
             q: (..., 4), WXYZ, unit: one quaternion for each cloud.
         """
         each, dtype = q[..., None, :], self.positions.dtype
-        frames = multiply(each.expand(*self.frames.shape[:-1], 4), self.frames.to(q.dtype))
+        frames, candidates = (
+            multiply(each.expand_as(poses), poses.to(q.dtype)).to(dtype) for poses in (self.frames, self.candidates)
+        )
         return replace(
             self,
             positions=rotate(each, self.positions.to(q.dtype)).to(dtype),
-            frames=frames.to(dtype),
+            frames=frames,
+            candidates=candidates,
             centre=rotate(q.double(), self.centre),
         )
 

@@ -8,7 +8,9 @@ from typing import Literal
 import numpy as np
 import torch
 
+from qecnet.algebra import to_matrix
 from qecnet.geometry._support import centred
+from qecnet.geometry.candidates import propose_poses
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.frames import Method, estimate_frames
 from qecnet.geometry.normals import Sign
@@ -29,6 +31,7 @@ class PrepareConfig:
         radii: of the frames, for a cloud of radius 1, or None for `default_radii`.
         sign: the side that normals look to: "inward", "outward", "normals" for that of the cloud's own normals, or a
             viewpoint in the user's coordinates.
+        candidates: whether to propose candidate poses, see `propose_poses`.
     """
 
     points: int = 10_000
@@ -36,6 +39,7 @@ class PrepareConfig:
     method: Method = "flare"
     radii: Radii | None = None
     sign: Literal["inward", "outward", "normals"] | tuple[float, float, float] = "inward"
+    candidates: bool = False
 
     def __post_init__(self) -> None:
         for name, limit in (("points", 1_000_000), ("frames", 20_000)):
@@ -92,7 +96,15 @@ def prepare(
     frames = torch.tensor([1.0, 0, 0, 0]).repeat(config.frames, 1)
     valid = torch.zeros(config.frames, dtype=torch.bool)
     positions[:count], frames[:count], valid[:count] = small.points[at], found.quaternions, found.valid
-    return OrientedPoints(positions, frames, valid, small.centre, torch.tensor(small.scale, dtype=torch.float64))
+    poses = _candidates(positions[:count], found.quaternions, found.valid) if config.candidates else torch.zeros(0, 4)
+    scale = torch.tensor(small.scale, dtype=torch.float64)
+    return OrientedPoints(positions, frames, valid, small.centre, scale, poses)
+
+
+def _candidates(positions: torch.Tensor, frames: torch.Tensor, valid: torch.Tensor) -> torch.Tensor:
+    """(24, 4), with zeros for padding."""
+    found = propose_poses(positions, to_matrix(frames)[..., 2], valid.to(positions))
+    return torch.where(found.valid[:, None], found.poses, 0.0)
 
 
 def _sign(cloud: PointCloud, config: PrepareConfig) -> Sign:

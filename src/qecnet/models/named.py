@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -36,7 +36,7 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu", *, po
     network, classes, about = load_network(file)
     if poses and not network.has_poses:
         raise ValueError(f"{name}: its network has no poses to give; give weights of one that has")
-    config = prepare_config(about.get("settings"), file)
+    config = replace(prepare_config(about.get("settings"), file), candidates=network.reads_candidates)
     temperature = decode(about, _Calibration, file).temperature
     return Model(os.fspath(name), network.to(device), tuple(classes), config, temperature, about["settings"])
 

@@ -18,6 +18,7 @@ from .registry import (
     has_poses,
     list_networks,
     network_config,
+    reads_candidates,
     register_network,
     training_defaults,
 )
@@ -57,6 +58,7 @@ __all__ = [
     "list_networks",
     "load_network",
     "network_config",
+    "reads_candidates",
     "register_network",
     "rotation_loss",
     "route",

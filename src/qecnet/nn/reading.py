@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from ..algebra import grad_where, is_exporting, to_matrix
 from .capsules import Capsules
+from .fused import is_fused, nearest_fused
 
 SEEN = 14
 """How many numbers a capsule sees of another one's place and pose."""
@@ -45,6 +46,8 @@ def distances(centres: Tensor, points: Tensor) -> Tensor:
 
 def nearest_points(centres: Tensor, points: Tensor, count: int) -> Tensor:
     """Indices of the `count` nearest points of each centre: (clouds, M, 3), (clouds, N, 3) → (clouds, M, K)."""
+    if is_fused(points):
+        return nearest_fused(centres, points, count)
     with grad_where(False):
         return distances(centres, points).topk(count, largest=False, sorted=False).indices
 

@@ -1,18 +1,18 @@
 """The network that hypothesises and verifies: candidate orientations from geometry, and readers that say which is right.
 
-`propose_poses` gives up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
+`prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
 the best few, and says what the shape is and which way it faces. Class and orientation come out together, as a
 distribution. Nothing depends on the coordinates: what is read is seen from the candidates.
 """
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
 
-from ..algebra import conjugate, from_rotvec, multiply, rotate, to_matrix
-from ..geometry import OrientedPoints, propose_poses, snap_pose
+from ..algebra import conjugate, from_rotvec, multiply, nearest_with_up, rotate, to_matrix
+from ..geometry import OrientedPoints, snap_pose
 from .azimuth import azimuth_loss, azimuth_modes
 from .capsules import fill
 from .prediction import Orientations, Prediction
@@ -20,7 +20,8 @@ from .registry import Network, NetworkConfig, register_network
 from .upright_reader import ReaderSize, UprightReader, UprightReading
 
 _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
-_TILT = 0.02  # of right ups in training, in radians
+_TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
+_TILT = 0.02  # of right poses in training, in radians
 _SNAP = math.cos(math.radians(3))
 
 
@@ -60,6 +61,7 @@ class UprightNet(Network):
 
     title = "candidates, verified"
     normalises_batch = True
+    reads_candidates = True
     class_bias = "reader.classes.bias"
     config: UprightConfig
 
@@ -74,18 +76,22 @@ class UprightNet(Network):
 
     def predict(self, points: OrientedPoints) -> Prediction:
         primary = fill(points)
-        positions, frames = primary.positions, primary.poses[..., 0, :]
-        normals = to_matrix(frames)[..., 2]
+        positions, normals = primary.positions, to_matrix(primary.poses[..., 0, :])[..., 2]
         if self.training:
-            return self._learn(positions, normals)
+            return self._learn(positions, normals, points.candidates)
         # One by one: then a cloud has the same answer, to the last bit, in any batch.
-        each = [self._verify(p[None], n[None]) for p, n in zip(positions, normals, strict=True)]
-        return Prediction.concatenate(each)
+        clouds = zip(positions, normals, points.candidates, strict=True)
+        return Prediction.concatenate([self._verify(p[None], n[None], poses[poses.any(-1)]) for p, n, poses in clouds])
 
-    def _verify(self, positions: Tensor, normals: Tensor) -> Prediction:
-        """Of one cloud: (1, N, 3)."""
-        candidates = propose_poses(positions[0], normals[0])
-        poses = candidates.poses[: max(1, int(candidates.valid.sum()))]
+    def predict_upright(self, points: OrientedPoints, up: Tensor) -> Prediction:
+        """With the known up as the only candidate."""
+        identity = torch.eye(4, dtype=up.dtype, device=up.device)[0]
+        return self.predict(replace(points, candidates=nearest_with_up(identity.expand(len(up), 1, 4), up[:, None])))
+
+    def _verify(self, positions: Tensor, normals: Tensor, poses: Tensor) -> Prediction:
+        """Of one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
+        if not len(poses):
+            poses = torch.eye(4, dtype=positions.dtype, device=positions.device)[:1]
         scores = self._read(self.scorer, positions, normals, poses).upright
         order = scores.argsort(descending=True, stable=True)
         best, rest = order[: self.config.read], order[self.config.read :]
@@ -114,10 +120,10 @@ class UprightNet(Network):
         result: UprightReading = reader(positions, normals, poses, reader.find_neighbours(positions))
         return result
 
-    def _learn(self, positions: Tensor, normals: Tensor) -> Prediction:
+    def _learn(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
         """The right up of each cloud beside wrong ones; the reader sees the right one and the worst mistake."""
         count, clouds = self.config.wrong, len(positions)
-        right, wrong, has_wrong = _draw(positions, normals, count)
+        right, wrong, has_wrong = _draw(candidates, count)
         first = torch.arange(clouds, device=positions.device)
         every = first.repeat(1 + count)
         neighbours = self.scorer.find_neighbours(positions)
@@ -151,23 +157,22 @@ class UprightNet(Network):
         )
 
 
-def _draw(positions: Tensor, normals: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """For upright clouds: a right pose (clouds, 4), wrong ones (clouds, count, 4), and which clouds have any."""
-    rights, wrongs, has = [], [], []
-    for place, normal in zip(positions, normals, strict=True):
-        found = propose_poses(place, normal)
-        poses = found.poses[found.valid]
-        height = to_matrix(poses)[:, 2, 2]  # of the up direction
-        near = poses[height > _RIGHT]
-        true = torch.rand(()) < 0.3 or not len(near)
-        pose = torch.eye(4, dtype=poses.dtype, device=poses.device)[0] if true else near[0]
-        tilt = from_rotvec(torch.randn(3, dtype=poses.dtype, device=poses.device) * _TILT)
-        rights.append(multiply(tilt, pose))
-        far = poses[height < _WRONG]
-        has.append(len(far) > 0)
-        far = far if len(far) else rights[-1][None]
-        wrongs.append(far[torch.randint(len(far), (count,))])
-    return torch.stack(rights), torch.stack(wrongs), torch.tensor(has, device=positions.device)
+def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+    """From candidates (clouds, C, 4) of upright clouds: a right pose each, `count` wrong ones, and who has any."""
+    clouds, like = len(poses), {"dtype": poses.dtype, "device": poses.device}
+    height = to_matrix(poses)[..., 2, 2]  # of the up direction
+    there = poses.any(-1)
+    near, far = there & (height > _RIGHT), there & (height < _WRONG)
+    first = near.long().argmax(-1)
+    identity = torch.eye(4, **like)[0]
+    true = (torch.rand(clouds, device=poses.device) < _TRUE) | ~near.any(-1)
+    each = torch.arange(clouds, device=poses.device)
+    right = torch.where(true[:, None], identity, poses[each, first])
+    right = multiply(from_rotvec(_TILT * torch.randn(clouds, 3, **like)), right)
+    has = far.any(-1)
+    drawn = torch.multinomial(torch.where(has[:, None], far, True).to(poses.dtype), count, replacement=True)
+    wrong = torch.where(has[:, None, None], poses[each[:, None], drawn], identity)
+    return right, wrong, has
 
 
 def _first_is_right(scores: Tensor) -> Tensor:

@@ -122,7 +122,9 @@ class UprightReader(nn.Module):
         sizes = zip(pairs, self.size.neighbours, strict=True)
         return tuple(nearest_points(a, b, min(count, b.shape[1])) for (a, b), count in sizes)
 
-    def forward(self, positions: Tensor, normals: Tensor, poses: Tensor, neighbours: tuple[Tensor, ...]) -> UprightReading:
+    def forward(
+        self, positions: Tensor, normals: Tensor, poses: Tensor, neighbours: tuple[Tensor, ...]
+    ) -> UprightReading:
         """Read each row.
 
         Args:

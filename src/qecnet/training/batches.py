@@ -17,10 +17,11 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import random_quaternion
-from qecnet.datasets import FrameCache, derive_seed
+from qecnet.datasets import derive_seed
 from qecnet.geometry import OrientedPoints
 from qecnet.training.settings import Settings
 from qecnet.training.stretch import stretch
+from qecnet.training.unlabelled import Frames
 
 _ORDER, _SUBSAMPLING, _AUGMENTATION, _ROTATION = range(4)
 """Streams of random numbers."""
@@ -57,13 +58,14 @@ class TrainingBatches:
         ValueError: if there are fewer shapes than `batch_size`.
     """
 
-    def __init__(self, cache: FrameCache, shapes: Tensor, settings: Settings) -> None:
+    def __init__(self, cache: Frames, shapes: Tensor, settings: Settings) -> None:
         if len(shapes) < settings.batch_size:
             raise ValueError(
                 f"batch_size is {settings.batch_size}, with {len(shapes)} training shapes; set a smaller one"
             )
-        self.cache, self.shapes, self.settings = cache, shapes, settings
-        self.steps = len(shapes) // settings.batch_size
+        again = shapes[cache.labels[shapes] < 0].repeat(settings.unlabelled_repeats - 1)
+        self.cache, self.shapes, self.settings = cache, torch.cat((shapes, again)), settings
+        self.steps = len(self.shapes) // settings.batch_size
 
     def after(self, epoch: int, step: int, piece: slice) -> Iterator[Batch]:
         """Yield all batches of a run from an epoch and step on; of each, the `piece` that one process works on."""
@@ -91,9 +93,7 @@ class TrainingBatches:
         return Batch(points, self.cache.labels[shapes])
 
 
-def validation_batches(
-    cache: FrameCache, shapes: Tensor, size: int, *, rotated: bool
-) -> Iterator[tuple[Batch, Tensor]]:
+def validation_batches(cache: Frames, shapes: Tensor, size: int, *, rotated: bool) -> Iterator[tuple[Batch, Tensor]]:
     """Yield the first subsample of each shape, upright (NR) or randomly rotated (AR), with rotations (B, 4), WXYZ.
 
     The rotation depends only on the shape's index in the cache, so that it is the same in each epoch and each run.
@@ -143,7 +143,7 @@ def prefetched(items: Iterable[T], depth: int = 4) -> Generator[T]:
         thread.join()
 
 
-def checksum(cache: FrameCache) -> int:
+def checksum(cache: Frames) -> int:
     """Compute the CRC-32 of all frames of a cache, which must not change before a run is resumed."""
     found = 0
     for first in range(0, len(cache), 64):

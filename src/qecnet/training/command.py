@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 
-from qecnet.datasets import FrameCache, frame_cache, open_dataset
+from qecnet.datasets import frame_cache, open_dataset
 from qecnet.nn import count_parameters
 from qecnet.training.checkpoint import State
 from qecnet.training.display import display, draw_curves
@@ -20,6 +21,7 @@ from qecnet.training.loop import StoppedError, train_network
 from qecnet.training.settings import Settings, make_settings, parse_setting, read_settings
 from qecnet.training.step import initial_network
 from qecnet.training.tensorboard import tensorboard
+from qecnet.training.unlabelled import Frames, JoinedFrames
 from qecnet.training.validate import held_out, held_out_temperature
 
 STOPPED = 130
@@ -38,7 +40,10 @@ def train(
     data: Annotated[
         Path | None, typer.Option(help="Folder or zip file of the dataset, e.g. ModelNet10.zip; not needed for shapes.")
     ] = None,
-    config: Annotated[str | None, typer.Option(help="Network: paper (default), release or features.")] = None,
+    unlabelled_data: Annotated[
+        Path | None, typer.Option(help="Folder of the dataset in the setting unlabelled, e.g. scanned_objects.")
+    ] = None,
+    config: Annotated[str | None, typer.Option(help="Network: paper (default), release, features or upright.")] = None,
     start: Annotated[
         str | None,
         typer.Option(help="Weights to start from: a model's name, a file, or a run's folder, e.g. modelnet40."),
@@ -93,16 +98,18 @@ def train(
         typer.echo(f"note: {note}", err=True)
     if not resume and chosen.start:
         initial_network(chosen, shapes.classes)  # refuses unsuitable weights before frames are computed for minutes
-    frames = frame_cache(
-        shapes,
-        "train",
-        cache or _cache_folder(),
-        chosen.prepare(),
+    further = open_dataset(chosen.unlabelled, unlabelled_data) if chosen.unlabelled else None
+    compute = partial(
+        frame_cache,
+        split="train",
+        folder=cache or _cache_folder(),
+        config=chosen.prepare(),
         subsamplings=chosen.subsamplings,
         keep=chosen.keep,
         thinnest=chosen.thinnest,
         workers=workers,
     )
+    frames = compute(shapes) if further is None else JoinedFrames(compute(shapes), compute(further))
     with processes() as among, ExitStack() as stack:
         console = Console(quiet=not among.is_first)
         if among.is_first:
@@ -126,7 +133,7 @@ def _cache_folder() -> Path:
 
 
 def _finish(
-    folder: RunFolder, settings: Settings, state: State, frames: FrameCache, among: Processes, console: Console
+    folder: RunFolder, settings: Settings, state: State, frames: Frames, among: Processes, console: Console
 ) -> None:
     """Write the final weights with their temperature, the last epoch's figures and the curves."""
     last = state.rows[-1]

@@ -47,7 +47,7 @@ def display(console: Console, epochs: int) -> Iterator[Watcher]:
                 completed=state.epoch * steps + state.step,
                 description=f"epoch {state.epoch + 1}/{epochs}",
                 figures=f"loss {totals['total'] / totals['shapes']:.4f}  "
-                f"accuracy {totals['correct'] / totals['shapes']:.1%}  "
+                f"accuracy {totals['correct'] / max(totals['labelled'], 1):.1%}  "
                 f"{totals['shapes'] / totals['seconds']:.1f} shapes/s",
             )
 

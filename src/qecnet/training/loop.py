@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from qecnet.datasets import FrameCache, training_symmetry
+from qecnet.datasets import training_symmetry
 from qecnet.training.batches import TrainingBatches, checksum, prefetched
 from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
 from qecnet.training.distributed import Processes
@@ -19,6 +19,7 @@ from qecnet.training.objective import learning_rate
 from qecnet.training.settings import Settings
 from qecnet.training.signals import stop_signals
 from qecnet.training.step import new_state, train_step
+from qecnet.training.unlabelled import Frames
 from qecnet.training.validate import held_out, validate
 
 
@@ -36,7 +37,7 @@ class Watcher:
 
 def train_network(
     settings: Settings,
-    cache: FrameCache,
+    cache: Frames,
     folder: RunFolder,
     processes: Processes,
     watcher: Watcher,
@@ -72,7 +73,8 @@ def train_network(
         folder.write_settings(settings)
         folder.write_log(state.rows)
     module = processes.wrap(state.network)
-    turns = torch.tensor([training_symmetry(name) for name in cache.classes], device=processes.device)
+    # The last one is for shapes without a class: only their up direction counts.
+    turns = torch.tensor([*(training_symmetry(name) for name in cache.classes), 0], device=processes.device)
     saved = time.monotonic()
     ahead = prefetched(batches.after(state.epoch, state.step, processes.piece(settings.batch_size)))
     with stop_signals() as stop, closing(ahead):
@@ -123,7 +125,7 @@ def _row(state: State, settings: Settings) -> dict[str, Any]:
         "loss": totals["total"] / shapes,
         "classification_loss": totals["classification"] / shapes,
         "pose_loss": totals["pose"] / shapes,
-        "train_accuracy": totals["correct"] / shapes,
+        "train_accuracy": totals["correct"] / max(totals["labelled"], 1),
         "protocol": "paper",
         "learning_rate": learning_rate(settings, state.epoch / settings.epochs),
         "seconds": round(seconds, 3),

@@ -25,19 +25,22 @@ def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Sett
 
     Args:
         prediction: for the L labelled shapes, or for 2L clouds, two subsamples of each, for the siamese loss.
-        labels: (L).
+        labels: (L), −1 for a shape without a class.
         turns: (classes) number of rotations about z that leave a class unchanged, see `upright_distance`.
         settings: of the run.
         progress: fraction of the run that is completed, 0 to 1.
     """
     pairs = len(prediction.activations) // len(labels)
     every = labels.repeat(pairs)
-    classification = _classification(prediction.activations, every, settings, progress)
+    named = every >= 0
+    share = named.float().mean()
+    classification = share * _classification(prediction.activations[named], every[named], settings, progress)
     beside = [ballot.scores.softmax(-1) for ballot in prediction.ballots[:-1]]
     if prediction.side_activations is not None:
         beside.append(prediction.side_activations)
     for activations in beside:
-        classification = classification + _classification(activations, every, settings, progress) / 2
+        further = _classification(activations[named], every[named], settings, progress)
+        classification = classification + share * further / 2
     total, pose = classification, torch.zeros_like(classification)
     # In training, the pose is that of the true class's capsule, whatever its activation.
     if settings.siamese > 0:

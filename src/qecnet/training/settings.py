@@ -19,6 +19,7 @@ from qecnet.nn import (
     has_poses,
     list_networks,
     network_config,
+    reads_candidates,
     training_defaults,
 )
 
@@ -37,6 +38,9 @@ class Settings:
         per_class: number of shapes per class; only for "shapes".
         config: name of a registered network. Of the settings from `frames` to `upside_down`, it uses those that are
             fields of its configuration, see `QECConfig` and `FeatureConfig`.
+        unlabelled: name of a further dataset, such as "scanned_objects", whose upright shapes train the orientation and
+            not the classes; for networks that read candidates. Empty for none.
+        unlabelled_repeats: how often each of its shapes is used in an epoch.
         method: kind of local reference frames, see `PrepareConfig`.
         points: number of points sampled from each shape.
         keep: fraction of the points that a subsample keeps if a cloud has no more than `points`.
@@ -72,6 +76,8 @@ class Settings:
     dataset: str = "modelnet10"
     per_class: int = 100
     config: str = "paper"
+    unlabelled: str = ""
+    unlabelled_repeats: int = 1
     method: Method = "flare"
     points: int = 10_000
     keep: float = 0.8
@@ -111,7 +117,15 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("per_class", "points", "subsamplings", "epochs", "batch_size", "validate_every"):
+        for name in (
+            "per_class",
+            "points",
+            "subsamplings",
+            "epochs",
+            "batch_size",
+            "validate_every",
+            "unlabelled_repeats",
+        ):
             self._check(name, getattr(self, name) >= 1, "at least 1")
         for name in ("iterations", "aligned", "siamese", "weight_decay", "clip", "seed"):
             self._check(name, getattr(self, name) >= 0, "at least 0")
@@ -128,6 +142,10 @@ class Settings:
                 raise ValueError(
                     f"{name} is {getattr(self, name)}; the network {self.config} has no poses to compare, set it to 0"
                 )
+        if self.unlabelled and not reads_candidates(self.config):
+            raise ValueError(
+                f"unlabelled is {self.unlabelled}; the network {self.config} learns orientations by class, set it to none"
+            )
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
         network_config(self.config, 1, **self.network_options())
@@ -149,7 +167,7 @@ class Settings:
 
     def prepare(self) -> PrepareConfig:
         """Get the configuration of the frames that the network reads."""
-        return PrepareConfig(self.points, self.frames, self.method)
+        return PrepareConfig(self.points, self.frames, self.method, candidates=reads_candidates(self.config))
 
 
 def make_settings(given: Mapping[str, Any]) -> Settings:

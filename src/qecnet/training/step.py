@@ -130,4 +130,5 @@ def train_step(
             mine.copy_(current)
     right = (prediction.label.view(-1, shapes) == batch.labels).double().mean(0).sum()
     sums = {name: shapes * value.item() for name, value in zip(found._fields, found, strict=True)}
-    return {"shapes": float(shapes), "correct": right.item(), **sums}
+    labelled = (batch.labels >= 0).sum().item()
+    return {"shapes": float(shapes), "labelled": float(labelled), "correct": right.item(), **sums}

@@ -36,4 +36,15 @@ def stretch(points: OrientedPoints, factors: Tensor, method: Method) -> Oriented
     identity = torch.eye(4, dtype=frames.dtype)[0]
     radius = positions.norm(dim=-1).amax(-1)[:, None, None].clamp_min(torch.finfo(x.dtype).tiny)
     frames = torch.where(clear[..., None], frames, identity)
-    return replace(points, positions=positions / radius, frames=frames, valid=clear)
+    candidates = _stretch_poses(points.candidates, factors)
+    return replace(points, positions=positions / radius, frames=frames, valid=clear, candidates=candidates)
+
+
+def _stretch_poses(poses: Tensor, factors: Tensor) -> Tensor:
+    """Poses (B, C, 4) whose z axes stay normal to the plane that they were normal to; zeros stay zeros."""
+    matrices = to_matrix(poses)
+    z = normalize(matrices[..., 2] / factors, dim=-1)
+    x = matrices[..., 0] * factors
+    x = normalize(x - (x * z).sum(-1, keepdim=True) * z, dim=-1)
+    stretched = from_matrix(torch.stack((x, torch.linalg.cross(z, x), z), -1))
+    return torch.where(poses.any(-1, keepdim=True), stretched, 0.0)

@@ -12,7 +12,7 @@ from torch import Tensor
 from ...algebra import is_exporting
 from .build import library, reason
 from .canonical import canonical_fused
-from .edges import edges_fit, pool_edges_fused
+from .edges import edges_fit, nearest_fused, pool_edges_fused
 from .pooling import pool_fused
 from .routed import route_fused
 
@@ -20,6 +20,7 @@ __all__ = [
     "canonical_fused",
     "edges_fit",
     "is_fused",
+    "nearest_fused",
     "pool_edges_fused",
     "pool_fused",
     "route_fused",

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace {
@@ -114,4 +115,32 @@ extern "C" void pool_edges_backward(long rows, long points, long centres, long c
             for (long j = 0; j < SEEN; j++)
                 for (long h = 0; h < hidden; h++) by_weight[j * hidden + h] += turned[j * count + which[h]] * given[h];
         }
+}
+
+// Indices of the nearest points of each centre, in no order: centres [cloud][centre][3], points [cloud][point][3].
+extern "C" void nearest_points(long clouds, long centres, long points, long count, const float* from, const float* to,
+                               int64_t* found, long threads) {
+#pragma omp parallel for num_threads(threads)
+    for (long cloud = 0; cloud < clouds; cloud++) {
+        const float* all = to + cloud * points * 3;
+        std::vector<float> x(points), y(points), z(points), squares(points);
+        for (long i = 0; i < points; i++) x[i] = all[3 * i], y[i] = all[3 * i + 1], z[i] = all[3 * i + 2];
+        std::vector<uint64_t> keys(points);
+        for (long centre = 0; centre < centres; centre++) {
+            const Vector here = at(from + cloud * centres * 3, centre);
+            for (long i = 0; i < points; i++) {
+                const float dx = x[i] - here.x, dy = y[i] - here.y, dz = z[i] - here.z;
+                squares[i] = dx * dx + dy * dy + dz * dz;
+            }
+            // The bits of floats that are not negative order them; the index decides ties.
+            for (long i = 0; i < points; i++) {
+                uint32_t bits;
+                std::memcpy(&bits, &squares[i], sizeof bits);
+                keys[i] = (uint64_t)bits << 32 | (uint64_t)i;
+            }
+            if (count < points) std::nth_element(keys.begin(), keys.begin() + count, keys.end());
+            int64_t* to_here = found + (cloud * centres + centre) * count;
+            for (long k = 0; k < count; k++) to_here[k] = (int64_t)(keys[k] & 0xffffffff);
+        }
+    }
 }

@@ -23,6 +23,15 @@ def pool_edges_fused(
     return pooled
 
 
+def nearest_fused(centres: Tensor, points: Tensor, count: int) -> Tensor:
+    """Indices of the `count` nearest points of each centre, in no order: (B, M, 3), (B, N, 3) → (B, M, K)."""
+    clouds, places, total = *centres.shape[:2], points.shape[1]
+    found = torch.empty(clouds, places, count, dtype=torch.int64)
+    given = (x.contiguous() for x in (centres, points))
+    call("nearest_points", clouds, places, total, count, *given, found, torch.get_num_threads())
+    return found
+
+
 class _PoolEdges(torch.autograd.Function):
     @staticmethod
     def forward(

@@ -1,0 +1,57 @@
+"""Further shapes beside a labelled split that are upright and have none of its classes: they train orientations only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+import torch
+from torch import Tensor
+
+from qecnet.datasets import FrameCache
+from qecnet.geometry import OrientedPoints
+
+UNLABELLED = -1
+"""The label of a shape without a class."""
+
+
+class JoinedFrames:
+    """Two frame caches as one: the shapes of the first, then those of the second with the label −1.
+
+    Raises:
+        ValueError: if they have different numbers of subsamples.
+    """
+
+    def __init__(self, labelled: FrameCache, further: FrameCache) -> None:
+        if labelled.subsamplings != further.subsamplings:
+            raise ValueError(
+                f"there are {labelled.subsamplings} and {further.subsamplings} subsamples of the shapes; "
+                "build both caches with the same number"
+            )
+        self._parts = labelled, further
+        self.classes, self.subsamplings = labelled.classes, labelled.subsamplings
+        self.labels = torch.cat((labelled.labels, torch.full((len(further),), UNLABELLED)))
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def points(
+        self, index: int | Sequence[int] | Tensor, subsampling: int | Sequence[int] | Tensor = 0
+    ) -> OrientedPoints:
+        """As `FrameCache.points`."""
+        index, subsampling = torch.broadcast_tensors(torch.as_tensor(index), torch.as_tensor(subsampling))
+        first = len(self._parts[0])
+        which = index >= first
+        parts = [
+            cache.points(index[where] - start, subsampling[where])
+            for cache, where, start in zip(self._parts, (~which, which), (0, first), strict=True)
+        ]
+        order = torch.cat([where.flatten().nonzero()[:, 0] for where in (~which, which)]).argsort()
+        joined = {
+            field.name: torch.cat([getattr(part, field.name) for part in parts])[order]
+            for field in fields(OrientedPoints)
+        }
+        return OrientedPoints(**{name: tensor.view(*index.shape, *tensor.shape[1:]) for name, tensor in joined.items()})
+
+
+Frames = FrameCache | JoinedFrames
