@@ -13,8 +13,8 @@ from qecnet.geometry.snapping import snap_pose
 from qecnet.geometry.strays import find_strays
 
 __all__ = [
-    "MOST_CANDIDATES",
     "MIN_POINTS",
+    "MOST_CANDIDATES",
     "Candidates",
     "Frames",
     "Mesh",

@@ -40,9 +40,9 @@ class UprightConfig(NetworkConfig):
 
     frames: int = 1024
     scorer: ReaderSize = field(
-        default=ReaderSize(512, (128, 32), (16, 8, 16, 8), (16, 32, 48, 64, 96, 128))  # noqa: RUF009
+        default=ReaderSize(512, (128, 32), (16, 8, 16, 8), (16, 32, 48, 64, 96, 128))
     )
-    reader: ReaderSize = field(default=ReaderSize())  # noqa: RUF009
+    reader: ReaderSize = field(default=ReaderSize())
     read: int = 4
     wrong: int = 3
     dropout: float = 0.4
