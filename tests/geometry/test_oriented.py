@@ -18,6 +18,7 @@ def one_cloud(seed, points=20):
         torch.rand(points, generator=generator) < 0.8,
         torch.randn(3, generator=generator, dtype=torch.float64),
         torch.tensor(2.0 + seed, dtype=torch.float64),
+        random_quaternion((3,), generator),
     )
 
 

@@ -28,7 +28,7 @@ ROW = {
 def test_a_terminal_shows_each_step_and_all_else_an_epochs_line(tiny, terminal):
     state = new_state(tiny(), ["a", "b"], torch.device("cpu"))
     state.epoch, state.step = 1, 3
-    state.totals = {"total": 3.0, "correct": 3.0, "shapes": 12.0, "seconds": 0.5, "waiting": 0.0}
+    state.totals = {"total": 3.0, "correct": 3.0, "shapes": 12.0, "labelled": 12.0, "seconds": 0.5, "waiting": 0.0}
     screen = io.StringIO()
     with display(Console(file=screen, force_terminal=terminal, width=120), epochs=9) as watcher:
         watcher.step(state, 10)

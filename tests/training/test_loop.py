@@ -17,7 +17,7 @@ from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
 from qecnet.training.loop import Watcher, train_network
 from qecnet.training.step import new_state, train_step
-from qecnet.training.validate import held_out, held_out_temperature, validate
+from qecnet.training.validate import held_out, held_out_temperatures, validate
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 CLASSES = [f"class {number}" for number in range(10)]
@@ -80,7 +80,8 @@ def test_what_a_run_leaves(run, tiny):
 def test_how_sure_the_network_may_be_is_fitted_on_the_held_out_shapes(run, cache, tiny):
     network, _, about = load_network(run("run") / "weights.safetensors")
     held = held_out(cache.labels, tiny().validation)[1]
-    assert about["temperature"] == held_out_temperature(network, cache, held, ALONE.device) != 1
+    temperatures = held_out_temperatures(network, cache, held, ALONE.device)
+    assert about["temperature"] == temperatures["temperature"] != 1
     assert load_network(run("all", validation=0) / "weights.safetensors")[2]["temperature"] == 1
 
 

@@ -1,6 +1,6 @@
 """Trained networks by name, and what they say of files, arrays, clouds and meshes."""
 
-from qecnet.models.answer import Alignment, Answer, Failure
+from qecnet.models.answer import Alignment, Answer, Candidate, Failure
 from qecnet.models.export import export_onnx
 from qecnet.models.hashing import hash_model
 from qecnet.models.inputs import Shape, sample_shape
@@ -12,6 +12,7 @@ from qecnet.models.refine import residual
 __all__ = [
     "Alignment",
     "Answer",
+    "Candidate",
     "Changes",
     "Failure",
     "Library",

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
 from qecnet.datasets import NO_SYMMETRY, symmetry_of
+
+_SAME_UP = math.cos(math.radians(10))
+
+
+class Candidate(NamedTuple):
+    """An orientation that a shape may have.
+
+    Attributes:
+        pose: (4,), WXYZ, float64: rotates the canonical shape into this one.
+        probability: 0 to 1.
+    """
+
+    pose: Tensor
+    probability: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +40,8 @@ class Answer:
         descriptor: (D,), of length 1; no rotation changes it, and like shapes have like ones.
         centre: (3,), float64, the mean of the points that were looked at, in the shape's own coordinates.
         milliseconds: that it took, reading included; of a batch, a share of the network's time.
+        verified: the candidate orientations that the network compared, the likeliest first; empty for a network that
+            does not compare any.
     """
 
     name: str
@@ -34,6 +51,7 @@ class Answer:
     descriptor: Tensor
     centre: Tensor
     milliseconds: float
+    verified: tuple[Candidate, ...] = ()
     error: ClassVar[None] = None
 
     @property
@@ -62,6 +80,38 @@ class Answer:
         group = symmetry_of(self.label)
         turns = (NO_SYMMETRY if group.order is None else group).elements()
         return canonicalize(multiply(self.pose, torch.from_numpy(turns)))
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The orientations that the shape may have, the likeliest first.
+
+        Where the network compares none, those are its `equivalents`, which share the confidence.
+        """
+        same = self.equivalents
+        return self.verified or tuple(Candidate(pose, self.confidence / len(same)) for pose in same)
+
+    def likely_candidates(self, share: float = 0.9) -> tuple[Candidate, ...]:
+        """The fewest candidates that have `share` of the probability together, or all if they have less."""
+        total, found = 0.0, []
+        for candidate in self.candidates:
+            if total >= share:
+                break
+            found.append(candidate)
+            total += candidate.probability
+        return tuple(found)
+
+    @property
+    def up(self) -> Tensor:
+        """The direction that is up, in the shape's own coordinates. (3,), float64"""
+        return to_matrix(self.pose)[:, 2]
+
+    @property
+    def up_confidence(self) -> float:
+        """The probability that `up` is right within 10°: that of all candidates with that up direction."""
+        if not self.verified:
+            return self.confidence
+        up = self.up
+        return sum(p for pose, p in self.verified if float(to_matrix(pose)[:, 2] @ up) >= _SAME_UP)
 
     @property
     def scores(self) -> dict[str, float]:

@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 
 from qecnet.algebra import canonicalize, rotate
 from qecnet.geometry import OrientedPoints, PrepareConfig
-from qecnet.models.answer import Alignment, Answer, Failure, relative_pose
+from qecnet.models.answer import Alignment, Answer, Candidate, Failure, relative_pose
 from qecnet.models.inputs import Shape, prepare_file, prepare_shape, sample_shape
 from qecnet.models.refine import refined, residual
 from qecnet.nn import Network, Prediction, calibrated
@@ -25,10 +25,11 @@ T = TypeVar("T")
 Prepared = tuple[str, OrientedPoints, float]
 """What `prepare_shape` gives."""
 _BATCH = 16
+_UNLIKELY = 1e-4  # candidates below this are not worth a line
 
 
 class Model:
-    """A network that has learned `classes`, the frames that it reads, and the temperature that calibrates it.
+    """A network that has learned `classes`, the frames that it reads, and the temperatures that calibrate it.
 
     The same seed gives the same answer; it draws the points of meshes, and of clouds that have more than
     `config.points`. `settings` are those of its training, as far as its weights file has them.
@@ -42,6 +43,7 @@ class Model:
         config: PrepareConfig,
         temperature: float = 1.0,
         settings: Mapping[str, Any] | None = None,
+        orientation_temperature: float = 1.0,
     ) -> None:
         self.name = name
         self.network = network.eval()
@@ -49,6 +51,7 @@ class Model:
         self.config = config
         self.temperature = temperature
         self.settings = settings or {}
+        self.orientation_temperature = orientation_temperature
 
     def __repr__(self) -> str:
         return f"Model({self.name}: {len(self.classes)} classes)"
@@ -166,12 +169,15 @@ class Model:
         activations = calibrated(prediction.activations.cpu(), self.temperature)
         poses = canonicalize(normalize(prediction.poses.cpu().double(), dim=-1))
         descriptors = normalize(prediction.descriptor.cpu(), dim=-1)
+        verified = _candidates(prediction, self.orientation_temperature)
         share = 1000 * (perf_counter() - start) / len(prepared)
         return [
-            Answer(name, self.classes, a, p, d, points.centre, milliseconds + share)
+            Answer(name, self.classes, a, p, d, points.centre, milliseconds + share, found)
             if all(tensor.isfinite().all() for tensor in (a, p, d))
             else Failure(name, f"{name}: the model {self.name} gives values that are not finite; train it again")
-            for (name, points, milliseconds), a, p, d in zip(prepared, activations, poses, descriptors, strict=True)
+            for (name, points, milliseconds), a, p, d, found in zip(
+                prepared, activations, poses, descriptors, verified, strict=True
+            )
         ]
 
     def predict_points(self, points: OrientedPoints, up: Tensor | None = None) -> Prediction:
@@ -179,6 +185,18 @@ class Model:
         with torch.inference_mode():
             prediction: Prediction = self.network(points.to(next(self.network.parameters()).device), up)
         return prediction
+
+
+def _candidates(prediction: Prediction, temperature: float) -> list[tuple[Candidate, ...]]:
+    """The candidate orientations of each cloud, with calibrated probabilities; none where the network has none."""
+    if prediction.orientations is None:
+        return [()] * len(prediction.activations)
+    poses = canonicalize(normalize(prediction.orientations.poses.cpu().double(), dim=-1))
+    shares = calibrated(prediction.orientations.probabilities.cpu(), temperature)
+    return [
+        tuple(Candidate(pose, share) for pose, share in zip(each, chances.tolist(), strict=True) if share > _UNLIKELY)
+        for each, chances in zip(poses, shares, strict=True)
+    ]
 
 
 def _direction(up: ArrayLike | None) -> Tensor | None:

@@ -37,17 +37,22 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu", *, po
     if poses and not network.has_poses:
         raise ValueError(f"{name}: its network has no poses to give; give weights of one that has")
     config = replace(prepare_config(about.get("settings"), file), candidates=network.reads_candidates)
-    temperature = decode(about, _Calibration, file).temperature
-    return Model(os.fspath(name), network.to(device), tuple(classes), config, temperature, about["settings"])
+    found = decode(about, _Calibration, file)
+    temperatures = found.temperature, found.orientation_temperature
+    return Model(
+        os.fspath(name), network.to(device), tuple(classes), config, temperatures[0], about["settings"], temperatures[1]
+    )
 
 
 @dataclass(frozen=True)
 class _Calibration:
     temperature: float = 1.0
+    orientation_temperature: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 1e-6 <= self.temperature <= 1e6:
-            raise ValueError(f"temperature is {self.temperature}; it must be a number from 1e-6 to 1e6")
+        for name in ("temperature", "orientation_temperature"):
+            if not 1e-6 <= getattr(self, name) <= 1e6:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 1e-6 to 1e6")
 
 
 def weights_file(name: str | os.PathLike[str]) -> Path:

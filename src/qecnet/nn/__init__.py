@@ -23,7 +23,7 @@ from .registry import (
     training_defaults,
 )
 from .routing import Gradients, Routed, route
-from .temperature import calibrated, fit_temperature
+from .temperature import calibrated, fit_orientation_temperature, fit_temperature
 from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 
@@ -53,6 +53,7 @@ __all__ = [
     "count_parameters",
     "create_network",
     "cross_entropy",
+    "fit_orientation_temperature",
     "fit_temperature",
     "has_poses",
     "list_networks",

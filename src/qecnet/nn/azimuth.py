@@ -1,4 +1,4 @@
-"""The azimuth as a distribution: three harmonics of an angle, for which points vote in the plane across an up direction.
+"""The azimuth as a distribution: three harmonics of an angle, for which points vote in the plane across up.
 
 `log p(φ) = Re Σₖ aₖ exp(−ikφ) + const` with k = 1, 2, 4: one front, two or four that look alike, or, where all aₖ are
 small, any. A vote for harmonic k rotates by k times the angle that its point rotates by, so the sum of votes does, too.

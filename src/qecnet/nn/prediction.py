@@ -85,10 +85,9 @@ class Prediction:
         """Put predictions with candidates, and without votes, into one batch."""
         found = [one.orientations for one in predictions if one.orientations is not None]
         return Prediction(
-            *(
-                torch.cat([getattr(one, name) for one in predictions])
-                for name in ("activations", "poses", "descriptor")
-            ),
+            torch.cat([one.activations for one in predictions]),
+            torch.cat([one.poses for one in predictions]),
+            torch.cat([one.descriptor for one in predictions]),
             orientations=Orientations(
                 torch.cat([one.poses for one in found]), torch.cat([one.probabilities for one in found])
             ),

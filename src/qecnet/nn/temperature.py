@@ -39,6 +39,25 @@ def fit_temperature(activations: Tensor, labels: Tensor) -> float:
     return float(f"{1 / low:.4g}")
 
 
+def fit_orientation_temperature(probabilities: Tensor, right: Tensor) -> float:
+    """The temperature under which the right candidates of N shapes are most likely together.
+
+    Shapes without a right candidate, and those with right ones only, say nothing about it.
+
+    Args:
+        probabilities: (N, K), as in `Orientations`; 0 for padding.
+        right: (N, K) bool.
+    """
+    there = probabilities > 0
+    tells = (right & there).any(-1) & (~right & there).any(-1)
+    if not bool(tells.any()):
+        return 1.0
+    right, scores = right[tells], _logarithms(probabilities[tells].double())
+    tried = torch.logspace(-1, 1, 201, dtype=torch.float64)
+    losses = [-_logarithms(((scores / t).softmax(-1) * right).sum(-1)).mean() for t in tried]
+    return float(f"{tried[int(torch.stack(losses).argmin())]:.4g}")
+
+
 def _logarithms(activations: Tensor) -> Tensor:
     """Of activations that may be 0."""
     return activations.clamp_min(torch.finfo(torch.float32).tiny).log()

@@ -1,4 +1,4 @@
-"""The network that hypothesises and verifies: candidate orientations from geometry, and readers that say which is right.
+"""The network that verifies: candidate orientations from geometry, and readers that say which of them is right.
 
 `prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
 the best few, and says what the shape is and which way it faces. Class and orientation come out together, as a
@@ -39,9 +39,7 @@ class UprightConfig(NetworkConfig):
     """
 
     frames: int = 1024
-    scorer: ReaderSize = field(
-        default=ReaderSize(512, (128, 32), (16, 8, 16, 8), (16, 32, 48, 64, 96, 128))
-    )
+    scorer: ReaderSize = field(default=ReaderSize(512, (128, 32), (16, 8, 16, 8), (16, 32, 48, 64, 96, 128)))
     reader: ReaderSize = field(default=ReaderSize())
     read: int = 4
     wrong: int = 3
@@ -67,7 +65,7 @@ class UprightNet(Network):
 
     def __init__(self, config: UprightConfig) -> None:
         super().__init__(config)
-        self.scorer = UprightReader(config.scorer, config.classes, config.dropout / 4)
+        self.scorer = UprightReader(config.scorer, config.classes, config.dropout / 4, facing=False)
         self.reader = UprightReader(config.reader, config.classes, config.dropout)
 
     @property
@@ -159,16 +157,16 @@ class UprightNet(Network):
 
 def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """From candidates (clouds, C, 4) of upright clouds: a right pose each, `count` wrong ones, and who has any."""
-    clouds, like = len(poses), {"dtype": poses.dtype, "device": poses.device}
+    clouds = len(poses)
     height = to_matrix(poses)[..., 2, 2]  # of the up direction
     there = poses.any(-1)
     near, far = there & (height > _RIGHT), there & (height < _WRONG)
     first = near.long().argmax(-1)
-    identity = torch.eye(4, **like)[0]
+    identity = torch.eye(4, dtype=poses.dtype, device=poses.device)[0]
     true = (torch.rand(clouds, device=poses.device) < _TRUE) | ~near.any(-1)
     each = torch.arange(clouds, device=poses.device)
     right = torch.where(true[:, None], identity, poses[each, first])
-    right = multiply(from_rotvec(_TILT * torch.randn(clouds, 3, **like)), right)
+    right = multiply(from_rotvec(_TILT * torch.randn(clouds, 3, dtype=poses.dtype, device=poses.device)), right)
     has = far.any(-1)
     drawn = torch.multinomial(torch.where(has[:, None], far, True).to(poses.dtype), count, replacement=True)
     wrong = torch.where(has[:, None, None], poses[each[:, None], drawn], identity)

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from ..algebra import to_matrix
 from .azimuth import HARMONICS, add_votes
-from .edges import SEEN, level_part, pool_edges
 from .reading import nearest_points
 from .registry import check_at_most
+from .upright_edges import SEEN, level_part, pool_edges
 
 _OWN = 7
 """What is known of a point by itself, from an up direction."""
@@ -54,7 +54,8 @@ class UprightReading(NamedTuple):
     Attributes:
         upright: (R,) score of the up direction; larger is more likely.
         scores: (R, C), of the classes.
-        harmonics: (R, 3, 2), of the azimuth relative to the pose, see `azimuth`.
+        harmonics: (R, 3, 2), of the azimuth relative to the pose, see `azimuth`; zeros from a reader that does not find
+            it.
         summary: (R, 256).
     """
 
@@ -85,7 +86,8 @@ class _Neighbourhood(nn.Module):
         pooled = pool_edges(up, positions, normals, neighbours, carried, self.seen, self.reach).flatten(0, 1)
         own = self.own(features[:, :centres].flatten(0, 1))
         found = self.mixed(self.pooled(pooled).relu()) + own
-        return self.normalised(found).relu().view(rows, centres, -1)
+        result: Tensor = self.normalised(found).relu().view(rows, centres, -1)
+        return result
 
 
 class UprightReader(nn.Module):
@@ -95,9 +97,10 @@ class UprightReader(nn.Module):
         size: see `ReaderSize`.
         classes: C.
         dropout: of the summary, in training.
+        facing: whether it finds the azimuth.
     """
 
-    def __init__(self, size: ReaderSize, classes: int, dropout: float) -> None:
+    def __init__(self, size: ReaderSize, classes: int, dropout: float, facing: bool = True) -> None:
         super().__init__()
         self.size = size
         first, edge, point, wide_edge, wide_point, whole = size.widths
@@ -112,7 +115,7 @@ class UprightReader(nn.Module):
         self.dropout = nn.Dropout(dropout)
         self.classes = nn.Linear(_SUMMARY, classes)
         self.upright = nn.Linear(_SUMMARY, 1)
-        self.azimuth = nn.Linear(whole, 4 * len(HARMONICS), bias=False)
+        self.azimuth = nn.Linear(whole, 4 * len(HARMONICS), bias=False) if facing else None
 
     def find_neighbours(self, positions: Tensor) -> tuple[Tensor, ...]:
         """Neighbours of each of the four, as indices of what the one before gives: (clouds, N, 3) → (clouds, M, K)."""
@@ -149,8 +152,10 @@ class UprightReader(nn.Module):
         whole = self.whole_normalised(whole.flatten(0, 1)).relu().view_as(whole)
         found = self.summary(torch.cat((whole.amax(1), whole.mean(1)), -1))
         summary = self.dropout(self.summary_normalised(found).relu())
-        weights = self.azimuth(whole).view(rows, count, len(HARMONICS), 2, 2)
-        harmonics = add_votes(weights, arrows[:, :count])
+        harmonics = whole.new_zeros(rows, len(HARMONICS), 2)
+        if self.azimuth is not None:
+            weights = self.azimuth(whole).view(rows, count, len(HARMONICS), 2, 2)
+            harmonics = add_votes(weights, arrows[:, :count])
         return UprightReading(self.upright(summary)[:, 0], self.classes(summary), harmonics, summary)
 
 

@@ -22,7 +22,7 @@ from qecnet.training.settings import Settings, make_settings, parse_setting, rea
 from qecnet.training.step import initial_network
 from qecnet.training.tensorboard import tensorboard
 from qecnet.training.unlabelled import Frames, JoinedFrames
-from qecnet.training.validate import held_out, held_out_temperature
+from qecnet.training.validate import held_out, held_out_temperatures
 
 STOPPED = 130
 """Exit code of a run that a signal stopped, as in shells after Ctrl-C."""
@@ -141,8 +141,8 @@ def _finish(
     about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}
     seconds = sum(row["seconds"] for row in state.rows)
     held = held_out(frames.labels, settings.validation)[1]
-    temperature = held_out_temperature(state.result, frames, held, among.device)
-    folder.write_weights(state.result, frames.classes, settings, temperature)
+    temperatures = held_out_temperatures(state.result, frames, held, among.device)
+    folder.write_weights(state.result, frames.classes, settings, temperatures)
     folder.write_result(
         about
         | {"parameters": count_parameters(state.network), "processes": among.count, "training_seconds": round(seconds)}

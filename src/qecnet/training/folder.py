@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from qecnet.files import alone_in, as_json, write_whole
@@ -104,10 +105,14 @@ class RunFolder:
         write_whole(self.log, b"".join(_line(row) for row in rows))
 
     def write_weights(
-        self, network: Network, classes: Sequence[str], settings: Settings, temperature: float = 1.0
+        self,
+        network: Network,
+        classes: Sequence[str],
+        settings: Settings,
+        temperatures: Mapping[str, float] = MappingProxyType({}),
     ) -> None:
-        """Write the weights with the network's configuration, class names and temperature."""
-        save_network(self.weights, network, classes, {"settings": json_of(settings), "temperature": temperature})
+        """Write the weights with the network's configuration, class names and temperatures."""
+        save_network(self.weights, network, classes, {"settings": json_of(settings), **temperatures})
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         write_whole(self.result, as_json(result))

@@ -143,9 +143,7 @@ class Settings:
                     f"{name} is {getattr(self, name)}; the network {self.config} has no poses to compare, set it to 0"
                 )
         if self.unlabelled and not reads_candidates(self.config):
-            raise ValueError(
-                f"unlabelled is {self.unlabelled}; the network {self.config} learns orientations by class, set it to none"
-            )
+            raise ValueError(f"unlabelled is {self.unlabelled}; the network {self.config} cannot use it; leave it out")
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
         network_config(self.config, 1, **self.network_options())

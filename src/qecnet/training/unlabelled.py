@@ -1,4 +1,4 @@
-"""Further shapes beside a labelled split that are upright and have none of its classes: they train orientations only."""
+"""Further upright shapes beside a labelled split that have none of its classes: they train orientations only."""
 
 from __future__ import annotations
 
@@ -39,11 +39,12 @@ class JoinedFrames:
         self, index: int | Sequence[int] | Tensor, subsampling: int | Sequence[int] | Tensor = 0
     ) -> OrientedPoints:
         """As `FrameCache.points`."""
-        index, subsampling = torch.broadcast_tensors(torch.as_tensor(index), torch.as_tensor(subsampling))
-        first = len(self._parts[0])
-        which = index >= first
+        first, numbers = len(self._parts[0]), torch.as_tensor(subsampling)
+        chosen = torch.as_tensor(index) + torch.zeros_like(numbers)
+        numbers = numbers + torch.zeros_like(chosen)
+        which = chosen >= first
         parts = [
-            cache.points(index[where] - start, subsampling[where])
+            cache.points(chosen[where] - start, numbers[where])
             for cache, where, start in zip(self._parts, (~which, which), (0, first), strict=True)
         ]
         order = torch.cat([where.flatten().nonzero()[:, 0] for where in (~which, which)]).argsort()
@@ -51,7 +52,8 @@ class JoinedFrames:
             field.name: torch.cat([getattr(part, field.name) for part in parts])[order]
             for field in fields(OrientedPoints)
         }
-        return OrientedPoints(**{name: tensor.view(*index.shape, *tensor.shape[1:]) for name, tensor in joined.items()})
+        shape = chosen.shape
+        return OrientedPoints(**{name: x.view(*shape, *x.shape[1:]) for name, x in joined.items()})
 
 
 Frames = FrameCache | JoinedFrames

@@ -7,14 +7,15 @@ import math
 import torch
 from torch import Tensor
 
-from qecnet.algebra import conjugate, multiply
+from qecnet.algebra import conjugate, multiply, to_matrix
 from qecnet.datasets import stratified_split
-from qecnet.nn import Network, fit_temperature, upright_distance
+from qecnet.nn import Network, fit_orientation_temperature, fit_temperature, upright_distance
 from qecnet.training.batches import prefetched, validation_batches
 from qecnet.training.distributed import Processes
 from qecnet.training.unlabelled import Frames
 
 _BATCH = 16
+_RIGHT = math.cos(math.radians(10))
 
 
 def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
@@ -62,18 +63,33 @@ def validate(
         sums += processes.total(correct, pose)
     network.train()
     labelled = max(int((cache.labels[shapes] >= 0).sum()), 1)
-    pose = sums[3] / len(shapes) if network.has_poses else None
-    return dict(zip(names, (sums[0] / labelled, sums[2] / labelled, pose), strict=True))
+    off = sums[3] / len(shapes) if network.has_poses else None
+    return dict(zip(names, (sums[0] / labelled, sums[2] / labelled, off), strict=True))
 
 
-def held_out_temperature(network: Network, cache: Frames, shapes: Tensor, device: torch.device) -> float:
-    """Fit the temperature (see `fit_temperature`) on the rotated held-out shapes; 1 if there are none."""
-    shapes = shapes[cache.labels[shapes] >= 0]
+def held_out_temperatures(network: Network, cache: Frames, shapes: Tensor, device: torch.device) -> dict[str, float]:
+    """Fit temperatures on the rotated held-out shapes: of the classes, and of the orientations of a network with any.
+
+    Returns:
+        "temperature" and "orientation_temperature", see `fit_temperature` and `fit_orientation_temperature`.
+    """
+    found = {"temperature": 1.0, "orientation_temperature": 1.0}
     if not len(shapes):
-        return 1.0
+        return found
     network.eval()
+    said, right = [], []
     with torch.inference_mode():
-        batches = prefetched(validation_batches(cache, shapes, _BATCH, rotated=True))
-        said = [network(batch.to(device).points).activations.cpu() for batch, _ in batches]
+        for batch, turn in prefetched(validation_batches(cache, shapes, _BATCH, rotated=True)):
+            said.append(network(batch.to(device).points))
+            if (candidates := said[-1].orientations) is not None:
+                ups = to_matrix(candidates.poses.cpu())[..., 2]
+                right.append((ups @ to_matrix(turn)[:, :, 2:])[..., 0] > _RIGHT)
     network.train()
-    return fit_temperature(torch.cat(said), cache.labels[shapes])
+    labels = cache.labels[shapes]
+    if len(named := (labels >= 0).nonzero()[:, 0]):
+        activations = torch.cat([one.activations.cpu() for one in said])
+        found["temperature"] = fit_temperature(activations[named], labels[named])
+    if right:
+        shares = [one.orientations.probabilities.cpu() for one in said if one.orientations is not None]
+        found["orientation_temperature"] = fit_orientation_temperature(torch.cat(shares), torch.cat(right))
+    return found

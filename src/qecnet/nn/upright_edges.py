@@ -31,11 +31,11 @@ def pool_edges(
     Returns:
         (rows, M, H). Only `features` and `weight` get a gradient.
     """
-    rows, points, hidden = features.shape
+    rows, _, hidden = features.shape
     centres, count = neighbours.shape[1:]
     if edges_fit(count, hidden) and is_fused(features):
-        geometry = (x.expand(rows, -1, -1) for x in (positions, normals, neighbours))
-        return pool_edges_fused(up, *geometry, features, weight, reach)
+        positions, normals, neighbours = (x.expand(rows, -1, -1) for x in (positions, normals, neighbours))
+        return pool_edges_fused(up, positions, normals, neighbours, features, weight, reach)
     with torch.no_grad():
         seen = see_neighbours(up, positions, normals, neighbours, reach)
     # Neighbours come first in memory, and the maximum runs over the outermost axis.

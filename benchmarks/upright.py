@@ -1,0 +1,126 @@
+"""How often a model finds which way is up, on shapes in random poses: first candidate, first three, candidate sets.
+
+    python -m benchmarks.upright MODEL... --modelnet40 FOLDER --scanned-objects FOLDER [--shapes N]
+
+Strict protocol: each shape is sampled at 10,000 points and rotated at random before anything is estimated. ModelNet40
+is its test split; Google Scanned Objects are the names whose SHA-256 begins with 8 to f (NAME/model.obj, z up). Boxes
+among them are also counted apart, as the shape of a box does not show its up. One row for each model and dataset
+(results/upright.csv): accuracy; the share of shapes whose up is within 5° and 10°, within 10° up to a turn upside down,
+and within 10° for one of the first three candidates; the median angle; the share off by more than 90°; and of the
+smallest candidate sets with 90% of the probability, how often they hold a right up, and their mean size.
+"""
+
+import argparse
+import csv
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.candidates import UP, choose, rotated_cloud
+from benchmarks.measure import RESULTS
+from rich.progress import track
+from scipy.spatial import ConvexHull
+from torch import Tensor
+
+import qecnet
+from qecnet.algebra import rotate, to_matrix
+from qecnet.datasets import Item, open_dataset
+from qecnet.geometry import Mesh
+from qecnet.models import Answer, Model
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="+", help="names of shipped models, or weights")
+    parser.add_argument("--modelnet40", type=Path, help="folder of meshes, CLASS/test/NAME")
+    parser.add_argument("--scanned-objects", type=Path, help="folder with NAME/model.obj")
+    parser.add_argument(
+        "--shapes", type=int, default=10**9, help="shapes of each dataset, chosen at random; default all"
+    )
+    parser.add_argument("--out", type=Path, default=RESULTS / "upright.csv", help="where to write the rows")
+    given = parser.parse_args()
+    rows = []
+    for name in given.models:
+        model = qecnet.load(name)
+        for dataset in ("modelnet40", "scanned_objects"):
+            if folder := getattr(given, dataset):
+                items = choose(open_dataset(dataset, folder).items("test"), given.shapes)
+                rows += measure(model, dataset, items)
+    with given.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def measure(model: Model, dataset: str, items: list[Item]) -> list[dict[str, Any]]:
+    """Rows for all shapes of a dataset and, of scanned objects, for boxes and the rest apart."""
+    found = [measure_one(model, item, number) for number, item in enumerate(track(items, dataset, transient=True))]
+    parts = {"all": [True] * len(items)}
+    if dataset == "scanned_objects":
+        boxes = [is_box(item) for item in items]
+        parts |= {"boxes": boxes, "not boxes": [not box for box in boxes]}
+    rows = []
+    for part, chosen in parts.items():
+        some = [one for one, keep in zip(found, chosen, strict=True) if keep]
+        if some:
+            means = {key: f"{torch.tensor([one[key] for one in some]).mean():.4f}" for key in some[0] if key != "angle"}
+            median = f"{torch.tensor([one['angle'] for one in some]).median():.2f}"
+            rows.append(
+                {"model": model.name, "dataset": dataset, "part": part, "shapes": len(some), "median": median, **means}
+            )
+            print(rows[-1])
+    return rows
+
+
+def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
+    """What an answer for one shape in a random pose is worth."""
+    points, rotation = rotated_cloud(item.load(), number)
+    answer = model.predict(points)
+    up = rotate(rotation.double(), UP.double())
+    angle = off(answer.pose, up)
+    held = answer.likely_candidates()
+    return {
+        "accuracy": float(bool(model.classes[item.label : item.label + 1]) and answer.label == label_of(model, item)),
+        "within_5": float(angle < 5),
+        "within_10": float(angle < 10),
+        "within_10_either_way": float(min(angle, 180 - angle) < 10),
+        "first_three": float(any(off(pose, up) < 10 for pose in first_ups(answer))),
+        "off_by_90": float(angle > 90),
+        "set_holds": float(any(off(one.pose, up) < 10 for one in held)),
+        "set_size": float(len(held)),
+        "milliseconds": answer.milliseconds,
+        "angle": angle,
+    }
+
+
+def label_of(model: Model, item: Item) -> str:
+    """The class of a shape of ModelNet40, from its name; of others, none."""
+    return next((name for name in model.classes if item.name.startswith(f"{name}_") or f"/{name}_" in item.name), "")
+
+
+def first_ups(answer: Answer) -> list[Tensor]:
+    """Poses of the first three candidates with different up directions, the answer's own first."""
+    kept = [answer.pose]
+    for candidate in answer.candidates:
+        if len(kept) < 3 and all(off(candidate.pose, to_matrix(pose)[:, 2]) > 10 for pose in kept):
+            kept.append(candidate.pose)
+    return kept
+
+
+def off(pose: Tensor, up: Tensor) -> float:
+    """Degrees between a pose's z axis and an up direction."""
+    return float((to_matrix(pose)[:, 2] @ up).clamp(-1, 1).arccos().rad2deg())
+
+
+def is_box(item: Item) -> bool:
+    """Whether a scanned object fills most of the box around its principal axes."""
+    shape = item.load()
+    points = (shape.vertices if isinstance(shape, Mesh) else shape.points).double()
+    points = points - points.mean(0)
+    hull = points @ torch.linalg.eigh(points.T @ points).eigenvectors
+    size = hull.amax(0) - hull.amin(0)
+    return bool(ConvexHull(hull.numpy()).volume > 0.9 * float(size.prod()))
+
+
+if __name__ == "__main__":
+    main()

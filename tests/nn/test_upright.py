@@ -1,0 +1,258 @@
+"""The network that verifies candidates: what a rotation changes, what an azimuth does not, and what it learns."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+
+from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion, rotate, to_matrix
+from qecnet.geometry import OrientedPoints, propose_poses
+from qecnet.nn import create_network, use_fused_routing
+from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
+from qecnet.nn.upright_edges import pool_edges, see_neighbours
+from qecnet.nn.upright_reader import ReaderSize, UprightReader
+
+SMALL = ReaderSize(128, (32, 16), (8, 8, 8, 8), (16, 16, 32, 32, 32, 48))
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def make_clouds(count=2, points=160, dtype=torch.float32, seed=0):
+    """Clouds on a box without symmetry, with frames and candidates."""
+    g = generator(seed)
+    size = torch.tensor([0.3, 0.5, 0.8], dtype=dtype)
+    positions = torch.rand(count, points, 3, generator=g, dtype=dtype) - 0.5
+    side = torch.randint(3, (count, points, 1), generator=g)
+    positions = positions.scatter(-1, side, torch.where(positions.gather(-1, side) > 0, 0.5, -0.5).to(dtype)) * size
+    positions[..., 0] += 0.2 * positions[..., 2].square()
+    positions -= positions.mean(1, keepdim=True)
+    positions /= positions.norm(dim=-1).amax(1)[:, None, None]
+    normals = torch.zeros_like(positions).scatter(-1, side, 1.0)
+    up = torch.zeros_like(normals)
+    up[..., 2] = 1
+    axis = torch.linalg.cross(up, normals)
+    frames = from_rotvec(math.pi / 2 * axis)
+    candidates = torch.stack([padded(p, n) for p, n in zip(positions, normals, strict=True)])
+    return replace(OrientedPoints.from_frames(positions, frames), candidates=candidates)
+
+
+def padded(positions, normals):
+    found = propose_poses(positions, normals)
+    return torch.where(found.valid[:, None], found.poses, 0.0)
+
+
+def make_network(dtype=torch.float32, **options):
+    torch.manual_seed(0)
+    return create_network("upright", 3, frames=160, scorer=SMALL, reader=SMALL, **options).to(dtype).eval()
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-3), (torch.float64, 1e-9)])
+def test_rotating_a_cloud_rotates_poses_and_candidates_and_nothing_else(dtype, tolerance):
+    network, points = make_network(dtype), make_clouds(dtype=dtype)
+    q = random_quaternion((2,), generator(), dtype=dtype)
+    with torch.inference_mode():
+        before, after = network(points), network(points.rotated(q))
+    torch.testing.assert_close(after.activations, before.activations, atol=tolerance, rtol=0)
+    torch.testing.assert_close(after.descriptor, before.descriptor, atol=tolerance, rtol=0)
+    assert angular_distance(after.poses, multiply(q[:, None], before.poses)).max() < tolerance
+    likely = before.orientations.probabilities > 0.05
+    torch.testing.assert_close(
+        after.orientations.probabilities, before.orientations.probabilities, atol=tolerance, rtol=0
+    )
+    turned = multiply(q[:, None], before.orientations.poses)
+    assert likely.any()
+    assert angular_distance(after.orientations.poses, turned)[likely].max() < tolerance
+
+
+def test_probabilities_are_sorted_and_add_up_to_one():
+    with torch.inference_mode():
+        found = make_network()(make_clouds())
+    shares = found.orientations.probabilities
+    assert (shares[:, :-1] >= shares[:, 1:]).all()
+    assert (shares >= 0).all()
+    assert (shares.sum(-1) <= 1 + 1e-5).all()
+    assert (shares.sum(-1) > 0.9).all()
+    torch.testing.assert_close(found.activations.sum(-1), torch.ones(2))
+
+
+def test_a_cloud_has_the_same_answer_alone_and_in_a_batch():
+    network, points = make_network(), make_clouds(count=3)
+    with torch.inference_mode():
+        together, alone = network(points), network(points.select(slice(1, 2)))
+    assert torch.equal(together.activations[1], alone.activations[0])
+    assert torch.equal(together.orientations.poses[1], alone.orientations.poses[0])
+
+
+def test_a_known_up_is_the_only_candidate():
+    network, points = make_network(), make_clouds()
+    up = torch.tensor([0.6, 0.0, 0.8])
+    with torch.inference_mode():
+        found = network(points, up)
+    ups = to_matrix(found.orientations.poses)[..., 2][found.orientations.probabilities > 0]
+    assert (ups @ up > math.cos(math.radians(3.1))).all()  # snapping may tilt by 3°
+    assert (to_matrix(found.poses)[..., 2] @ up > math.cos(math.radians(3.1))).all()
+
+
+def test_points_without_candidates_or_frames_have_an_answer():
+    points = make_clouds()
+    nothing = replace(points, candidates=torch.zeros(2, 0, 4), valid=torch.zeros_like(points.valid))
+    with torch.inference_mode():
+        found = make_network()(nothing)
+    assert found.activations.isfinite().all()
+    assert found.poses.isfinite().all()
+
+
+def test_the_azimuth_of_a_pose_changes_neither_class_nor_score():
+    torch.manual_seed(0)
+    reader = UprightReader(SMALL, 3, 0.0).double().eval()
+    points = make_clouds(1, dtype=torch.float64)
+    normals = to_matrix(points.frames)[..., 2]
+    pose = random_quaternion((1,), generator(), dtype=torch.float64)
+    spin = from_rotvec(torch.tensor([[0.0, 0.0, 0.7]], dtype=torch.float64))
+    neighbours = reader.find_neighbours(points.positions)
+    with torch.inference_mode():
+        a = reader(points.positions, normals, pose, neighbours)
+        b = reader(points.positions, normals, multiply(pose, spin), neighbours)
+    torch.testing.assert_close(a.scores, b.scores)
+    torch.testing.assert_close(a.upright, b.upright)
+    # The azimuth is relative to the pose, so that it falls by what the pose was turned by.
+    before, after = azimuth_modes(a.harmonics)[0][:, 0], azimuth_modes(b.harmonics)[0][:, 0]
+    assert abs(math.remainder(float(before - after) - 0.7, 2 * math.pi)) < 1e-6
+
+
+def test_what_is_seen_does_not_change_with_the_azimuth_and_does_with_the_up():
+    points = make_clouds(1, dtype=torch.float64)
+    normals = to_matrix(points.frames)[..., 2]
+    neighbours = torch.randint(160, (1, 10, 4), generator=generator())
+    up = torch.tensor([[0.0, 0.6, 0.8]], dtype=torch.float64)
+    turn = from_rotvec(1.1 * up)
+    seen = see_neighbours(up, points.positions, normals, neighbours, 0.3)
+    same = see_neighbours(up, rotate(turn, points.positions), rotate(turn, normals), neighbours, 0.3)
+    torch.testing.assert_close(seen, same)
+    assert (see_neighbours(-up, points.positions, normals, neighbours, 0.3) - seen).abs().max() > 0.1
+
+
+def test_one_cloud_from_many_ups_is_the_same_as_a_copy_for_each():
+    points = make_clouds(1)
+    normals = to_matrix(points.frames)[..., 2]
+    neighbours = torch.randint(160, (1, 12, 8), generator=generator())
+    up = torch.nn.functional.normalize(torch.randn(5, 3, generator=generator()), dim=-1)
+    features, weight = torch.randn(5, 160, 16, generator=generator()), torch.randn(16, 14, generator=generator())
+    shared = pool_edges(up, points.positions, normals, neighbours, features, weight, 0.3)
+    copies = [x.expand(5, -1, -1) for x in (points.positions, normals, neighbours)]
+    torch.testing.assert_close(shared, pool_edges(up, *copies, features, weight, 0.3), atol=1e-5, rtol=1e-5)
+
+
+@pytest.fixture
+def fused():
+    if not use_fused_routing():
+        pytest.skip("there is no C++ compiler")
+    yield
+    use_fused_routing(False)
+
+
+def test_compiled_edges_and_their_gradients_are_those_of_pytorch(fused):
+    points = make_clouds(3)
+    normals = to_matrix(points.frames)[..., 2]
+    neighbours = torch.randint(160, (3, 12, 8), generator=generator())
+    up = torch.nn.functional.normalize(torch.randn(3, 3, generator=generator()), dim=-1)
+    results = []
+    for on in (True, False):
+        use_fused_routing(on)
+        features = torch.randn(3, 160, 16, generator=generator(1)).requires_grad_()
+        weight = torch.randn(16, 14, generator=generator(2)).requires_grad_()
+        pooled = pool_edges(up, points.positions, normals, neighbours, features, weight, 0.3)
+        pooled.square().sum().backward()
+        results.append((pooled.detach(), features.grad, weight.grad))
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, atol=1e-4, rtol=1e-4)
+
+
+def test_compiled_neighbours_are_those_of_pytorch_also_where_points_coincide(fused):
+    points = torch.randn(2, 100, 3, generator=generator())
+    points[:, 50:] = points[:, :50]
+    reader = UprightReader(ReaderSize(100, (20, 10), (8, 8, 8, 8), SMALL.widths), 2, 0.0)
+    found = reader.find_neighbours(points)
+    use_fused_routing(False)
+    for compiled, plain, below in zip(found, reader.find_neighbours(points), (100, 20, 20, 10), strict=True):
+        here = points[:, : compiled.shape[1], None]
+        far = [
+            (
+                points[:, :below]
+                .unsqueeze(1)
+                .expand(-1, len(here[0]), -1, -1)
+                .gather(2, i[..., None].expand(-1, -1, -1, 3))
+                - here
+            )
+            .norm(dim=-1)
+            .sort(-1)
+            .values
+            for i in (compiled, plain)
+        ]
+        torch.testing.assert_close(*far)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+def test_votes_for_a_harmonic_have_that_many_modes(order):
+    angle = 0.3
+    harmonics = torch.zeros(1, 3, 2, dtype=torch.float64)
+    harmonics[0, {1: 0, 2: 1, 4: 2}[order]] = 6 * torch.tensor(
+        [math.cos(order * angle), math.sin(order * angle)], dtype=torch.float64
+    )
+    angles, shares = azimuth_modes(harmonics)
+    found = sorted(
+        math.remainder(float(a), 2 * math.pi / order) for a, s in zip(angles[0], shares[0], strict=True) if s > 0
+    )
+    assert len(found) == order
+    assert all(abs(a - angle) < 1e-9 for a in found)
+    torch.testing.assert_close(shares.sum(), torch.tensor(1.0, dtype=torch.float64))
+
+
+def test_a_flat_density_has_one_mode_at_the_pose_itself_and_no_loss():
+    angles, shares = azimuth_modes(torch.zeros(1, 3, 2))
+    assert angles[0, 0] == 0
+    assert shares[0].tolist() == pytest.approx([1, 0, 0, 0])
+    assert azimuth_loss(torch.zeros(2, 3, 2), torch.tensor([0.1, 2.0])).abs().max() < 1e-6
+
+
+def test_the_loss_is_lowest_at_the_angle_that_was_voted_for():
+    arrows = torch.tensor([[math.cos(0.5), math.sin(0.5)]]).expand(1, 7, 1, 2)
+    weights = torch.zeros(1, 7, 3, 1, 2)
+    weights[..., 0] = 1.0
+    harmonics = add_votes(weights, arrows)
+    tried = torch.linspace(0, 2 * math.pi, 100)
+    best = tried[azimuth_loss(harmonics.expand(100, 3, 2), tried).argmin()]
+    assert abs(best - 0.5) < 0.05
+
+
+def test_training_ranks_the_upright_candidate_first():
+    network = make_network(dropout=0.0).train()
+    points = make_clouds(8)
+    optimizer = torch.optim.Adam(network.parameters(), 3e-3)
+    losses = []
+    for _ in range(12):
+        found = network(points)
+        loss = found.pose_loss.mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert sum(losses[-3:]) < 0.6 * sum(losses[:3])
+    assert all(p.grad is not None for name, p in network.named_parameters() if "classes" not in name)
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [{"read": 0}, {"wrong": 24}, {"dropout": 1.0}],
+)
+def test_a_bad_configuration_is_one_sentence(bad):
+    with pytest.raises(ValueError, match=next(iter(bad))):
+        create_network("upright", 3, **bad)
+
+
+def test_a_reader_of_more_centres_than_points_is_refused():
+    with pytest.raises(ValueError, match="centres"):
+        ReaderSize(100, (200, 10))
