@@ -1,4 +1,4 @@
-"""Mutates files of every format, weights and indexes, and reads them: each is read, or refused with one sentence.
+"""Mutates files of every format, weights, indexes, checkpoints and settings: each is read, or refused in one sentence.
 
     make fuzz COUNT=100000 SEED=0
     python -m benchmarks.fuzz --seed 0 --only 4711   # one input again
@@ -40,12 +40,17 @@ from qecnet.formats import ReadError, read, read_cloud, write
 from qecnet.models import Answer, Stamp, edit_library, read_library
 from qecnet.models.library import shape_library
 from qecnet.nn import FeatureConfig, FeatureNet, Neighbourhood, QECConfig, QECNet, save_network
+from qecnet.training import make_settings
+from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
+from qecnet.training.settings import json_of, read_settings
+from qecnet.training.step import new_state
 
 ROOT = Path(__file__).parents[1]
 SECONDS, STALLED = 5, 120
 MEGABYTES = 200
 _ADDRESS_SPACE = 3 << 30
 _INDEX = ("rows.sqlite", "vectors-1.usearch")
+_OURS = ("weights", "checkpoint", "settings", *_INDEX)
 _IN_GRAPH = 40
 _PIECES = (
     *(b"\n", b"\r", b" ", b"#", b"-", b".", b"-1", b"0", b"1e308", b"nan", b"inf", b"9" * 20, b"5000000000", b"["),
@@ -87,6 +92,7 @@ def _written_by_hand(points: np.ndarray) -> list[tuple[str, bytes]]:
     import lzf
     import trimesh
 
+    dae = trimesh.Trimesh(points[:6], np.arange(6).reshape(2, 3), process=False).export(file_type="dae")
     raw = points.astype("<f4").repeat(8, 0).T.tobytes()
     packed = lzf.compress(raw, 2 * len(raw))
     pcd = f"FIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nWIDTH {8 * len(points)}\nPOINTS {8 * len(points)}\n".encode()
@@ -102,6 +108,7 @@ def _written_by_hand(points: np.ndarray) -> list[tuple[str, bytes]]:
         (".pcd", b"VERSION .7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\nWIDTH 2\nHEIGHT 1\nPOINTS 2\n"
                  b"DATA ascii\n0 0 0\n1 2 nan\n"),
         (".gltf", json.dumps(gltf).encode()),
+        (".dae", dae),
         (".stl", b"\0" * 80 + struct.pack("<I", 2) + stl.tobytes()),
         (".stl", b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\nendloop\n"
                  b"endfacet\nendsolid\n"),
@@ -142,9 +149,40 @@ def _sound_index(folder: Path) -> list[Path]:
     return sorted((folder / "index").iterdir())
 
 
+_SMALL = {"frames": 64, "points": 400, "patches": 8, "neighbours": 4, "capsules": 4}
+_CLASSES, _ORIGIN = ("bed", "chair"), {"frames": "0" * 16}
+
+
+def _fresh_state() -> State:
+    return new_state(make_settings(_SMALL), _CLASSES, torch.device("cpu"))
+
+
+def sound_runs(folder: Path) -> list[Sound]:
+    """A checkpoint, and settings in both of their formats."""
+    state = _fresh_state()
+    sum(parameter.sum() for parameter in state.network.parameters()).backward()  # type: ignore[union-attr]
+    for optimizer in state.optimizers.values():
+        optimizer.step()
+    state.rows, state.totals = [{"epoch": 1, "loss": 0.5}], {"loss": 1.5}
+    save_checkpoint(folder / "checkpoint.safetensors", state, _ORIGIN)
+    settings = json_of(make_settings(_SMALL))
+    lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
+    return [
+        Sound("checkpoint", ".safetensors", (folder / "checkpoint.safetensors").read_bytes()),
+        Sound("settings", ".json", as_json(settings)),
+        Sound("settings", ".toml", lines.encode()),
+    ]
+
+
 def mutate(sound: Sound, random: Random) -> Sound:
-    """The file with a few changes; of safetensors files, half of them in the metadata."""
+    """The file with a few changes, or noise; of safetensors and settings, half of the changes are of values."""
     data = sound.data
+    if random.random() < 0.02:
+        return sound._replace(data=random.randbytes(random.randint(1, 300)))
+    if sound.suffix == ".json" and random.random() < 0.5:
+        settings = json.loads(data)
+        _mutate_json(settings, random)
+        return sound._replace(data=json.dumps(settings).encode())
     if sound.suffix == ".safetensors" and random.random() < 0.5:
         return sound._replace(data=_mutate_metadata(data, random))
     for _ in range(random.randint(1, 4)):
@@ -163,6 +201,8 @@ def mutate(sound: Sound, random: Random) -> Sound:
             data = data[:start] + bytes([data[start] ^ 1 << random.randrange(8)]) + data[start + 1 :]
         elif kind == "truncate" and random.random() < 0.3:
             data = data[:start]
+    if sound.kind == "settings":
+        return sound._replace(data=data)
     suffix = (
         sound.suffix if random.random() < 0.9 else random.choice((".off", ".obj", ".ply", ".csv", ".npz", ".dat", ""))
     )
@@ -222,15 +262,22 @@ def check(sound: Sound, path: Path, models: Path) -> str:
                     one.similarity <= 1 and one.label in model.classes
                     for one in (*library.nearest(query), *library.nearest(query, label=label))
                 )
+        elif sound.kind == "checkpoint":
+            state = _fresh_state()
+            load_checkpoint(path, state, _ORIGIN)
+            good = min(state.epoch, state.step) >= 0
+        elif sound.kind == "settings":
+            good = make_settings(read_settings(path)).epochs > 0
         else:
             read(path)
             good = bool(read_cloud(path, 10).points.isfinite().all())
     except (ValueError, OSError) as error:
         said = str(error)
-        if sound.kind not in ("weights", *_INDEX) and not isinstance(error, ReadError):
+        if sound.kind not in _OURS and not isinstance(error, ReadError):
             return f"{type(error).__name__}: {said[:200]}"
         start = f"{path.parent}/" if sound.kind in _INDEX else f"{path}: "
-        sentence = said.isprintable() and len(said) < 1000 and (sound.kind == "weights" or said.startswith(start))
+        named = sound.kind in ("weights", "settings") or said.startswith(start)
+        sentence = said.isprintable() and len(said) < 1000 and named
         return "refused" if sentence else f"not one sentence that names the file: {said[:200]!r}"
     except Exception as error:
         return f"{type(error).__name__}: {str(error)[:200]}"
@@ -274,7 +321,7 @@ def run(numbers: range, seed: int, seconds: float, folder: Path) -> dict[str, An
     """Check inputs, in a process that is started again after each finding."""
     for name in ("shapes", "models"):
         (folder / name).mkdir()
-    files = sound_files(folder / "shapes") + sound_models(folder / "models")
+    files = sound_files(folder / "shapes") + sound_models(folder / "models") + sound_runs(folder / "models")
     counts: dict[str, Counter[str]] = {}
     findings, grown, start, process = [], 0.0, monotonic(), None
     context = multiprocessing.get_context("fork")

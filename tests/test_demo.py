@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests.kinds import present
 
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import write
@@ -60,7 +61,7 @@ def test_the_page_is_self_contained_and_marks_the_same_errors_as_the_table(said,
     wrong = sum(line.count("✗") for line in said.splitlines())
     assert page.count("class=bad") == wrong
     assert "mine.xyz" in page
-    clouds = re.search(r'id="clouds" data-shaded[^>]*>(.*?)</script>', page)
+    clouds = present(re.search(r'id="clouds" data-shaded[^>]*>(.*?)</script>', page))
     assert all(len(base64.b64decode(text)) % 9 == 0 for text in json.loads(clouds[1])), "a point and its normal"
 
 

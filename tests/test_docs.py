@@ -8,12 +8,13 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from tests.kinds import present
 
 ROOT = Path(__file__).parents[1]
-_SPEC = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+_SPEC = present(importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py"))
 tables = importlib.util.module_from_spec(_SPEC)
 sys.modules["tables"] = tables
-_SPEC.loader.exec_module(tables)
+present(_SPEC.loader).exec_module(tables)
 
 
 @pytest.mark.parametrize("page", tables.PAGES, ids=lambda page: page.name)

@@ -83,7 +83,7 @@ def test_what_is_read_is_of_one_file_while_others_take_its_place(tmp_path):
     write_whole(path, versions[0].read_bytes())
     writer = subprocess.Popen([sys.executable, "-c", REPLACING, path, *versions])
     try:
-        seen = Counter()
+        seen: Counter[int] = Counter()
         while len(seen) < len(versions) or sum(seen.values()) < 3000:
             assert writer.poll() is None
             tensors, about = read_tensors(path)

@@ -79,8 +79,8 @@ def test_commands_run(code, files, monkeypatch, request):
             assert done.returncode == 0, f"{command}\n{done.stderr}"
         else:
             words, _, _ = command.partition(" > ")
-            done = CliRunner().invoke(app, shlex.split(words)[1:])
-            assert done.exit_code == 0, f"{command}\n{done.output}"
+            result = CliRunner().invoke(app, shlex.split(words)[1:])
+            assert result.exit_code == 0, f"{command}\n{result.output}"
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     assert {command.split()[1] for command in commands(code, "make")} <= {*targets}
 

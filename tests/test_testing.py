@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from qecnet.algebra import from_matrix, random_quaternion, weighted_mean
-from qecnet.testing import assert_equivariant, assert_invariant, equivariance_error
+from qecnet.testing import Action, assert_equivariant, assert_invariant, equivariance_error
 
 
 @pytest.fixture(params=[torch.float32, torch.float64], ids=["float32", "float64"])
@@ -21,7 +21,7 @@ def distances(x):
 
 
 def test_passes_what_is_equivariant(cloud):
-    every = ("rotation", "permutation", "translation")
+    every: tuple[Action, ...] = ("rotation", "permutation", "translation")
     assert_equivariant(centroid, (cloud,), ("points",), "point", under=every)
     assert_equivariant(lambda x: x - x.mean(-2, keepdim=True), (cloud,), ("points",), "vectors", under=every)
     assert_equivariant(distances, (cloud,), ("points",), "scalars", under=every)

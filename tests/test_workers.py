@@ -11,7 +11,7 @@ import torch
 
 from qecnet.workers import in_order
 
-PRIVATE = {}
+PRIVATE: dict[str, int] = {}
 
 
 def start(word):
@@ -45,9 +45,14 @@ def test_one_worker_leaves_the_number_of_threads_as_it_was():
 
 def test_an_error_is_raised_here_and_jobs_are_taken_as_workers_get_free():
     taken = []
-    jobs = (taken.append(number) or (number,) for number in range(1000))
+
+    def jobs():
+        for number in range(1000):
+            taken.append(number)
+            yield (number,)
+
     with pytest.raises(ValueError, match="job 0 is bad"):
-        list(in_order(failing, jobs, 2))
+        list(in_order(failing, jobs(), 2))
     assert len(taken) < 100
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 import sys
 import types
 from collections.abc import Sequence
@@ -54,8 +55,8 @@ def decode(value: Any, kind: type[T], path: Path, place: str = "") -> T:
         ValueError: if the value does not match the fields of `kind`; one sentence.
     """
     try:
-        found: T = _decoded(value, kind, place)
-    except _MismatchError as error:
+        found: T = decode_value(value, kind, place)
+    except ValueError as error:
         raise ValueError(f"{path}: is damaged, or from another version of qecnet ({first_line(error)})") from error
     return found
 
@@ -75,57 +76,60 @@ def check_names(what: str, names: Sequence[str]) -> None:
         raise ValueError(f"{what} has a name twice")
 
 
-class _MismatchError(Exception):
-    """A value that does not have the type of its field."""
-
-
 _SIMPLE = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 
 
-def _decoded(value: Any, hint: Any, place: str) -> Any:
+def decode_value(value: Any, hint: Any, place: str) -> Any:
+    """Convert parsed JSON or TOML to a type: a dataclass, text, a number, a choice, a tuple or a mapping of these.
+
+    Raises:
+        ValueError: `place` is the value; it must be what `hint` says.
+    """
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
         return _object(value, hint, place)
     if origin in (Union, types.UnionType):
         (inner,) = (one for one in arguments if one is not type(None))
-        return None if value is None else _decoded(value, inner, place)
+        return None if value is None else decode_value(value, inner, place)
     if origin is Literal:
-        return value if value in arguments else _fail(place, f"is not one of {', '.join(arguments)}")
+        return value if value in arguments else _fail(place, value, f"one of {', '.join(arguments)}")
     if origin is tuple:
         return _list(value, arguments, place)
     if origin is not None:  # a mapping from text
         if not isinstance(value, dict):
-            _fail(place, "is not an object")
-        return {name: _decoded(one, arguments[1], _join(place, name)) for name, one in value.items()}
+            _fail(place, value, "an object")
+        return {name: decode_value(one, arguments[1], _join(place, name)) for name, one in value.items()}
     if not (_is_number(value) if hint is float else type(value) is hint):
-        _fail(place, f"is not {_SIMPLE[hint]}")
-    return value
+        _fail(place, value, _SIMPLE[hint])
+    return hint(value)
 
 
 def _object(value: Any, kind: Any, place: str) -> Any:
     if not isinstance(value, dict):
-        _fail(place, "is not an object")
+        _fail(place, value, "an object")
     hints, given = _hints(kind), {}
     for field in fields(kind):
         where = _join(place, field.name)
         if field.name in value:
-            given[field.name] = _decoded(value[field.name], hints[field.name], where)
+            given[field.name] = decode_value(value[field.name], hints[field.name], where)
         elif field.default is MISSING:
-            _fail(where, "is missing")
+            raise ValueError(f"{where} is missing")
     try:
         return kind(**given)
     except ValueError as error:
-        raise _MismatchError(_join(place, str(error))) from error
+        raise ValueError(_join(place, str(error))) from error
 
 
 def _list(value: Any, hints: tuple[Any, ...], place: str) -> tuple[Any, ...]:
-    if not isinstance(value, list):
-        _fail(place, "is not a list")
+    if not isinstance(value, list | tuple):
+        _fail(place, value, "a list")
     if hints[1:] == (...,):
         hints = hints[:1] * len(value)
     if len(value) != len(hints):
-        _fail(place, f"is not a list of {len(hints)} values")
-    return tuple(_decoded(one, hint, f"{place}[{i}]") for i, (one, hint) in enumerate(zip(value, hints, strict=True)))
+        _fail(place, value, f"a list of {len(hints)} values")
+    return tuple(
+        decode_value(one, hint, f"{place}[{i}]") for i, (one, hint) in enumerate(zip(value, hints, strict=True))
+    )
 
 
 def _is_number(value: Any) -> bool:
@@ -142,8 +146,8 @@ def _join(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
 
 
-def _fail(place: str, problem: str) -> Any:
-    raise _MismatchError(f"{place} {problem}")
+def _fail(place: str, value: Any, rule: str) -> Any:
+    raise ValueError(f"{place} is {reprlib.repr(value)}; it must be {rule}")
 
 
 def _read_text(path: Path) -> str:

@@ -4,6 +4,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.kinds import present
 from torch import Tensor
 
 from qecnet.algebra import angular_distance, dominant_eigenvector, from_rotvec, multiply
@@ -85,7 +86,7 @@ def test_zero_matrix_gives_the_identity_and_no_gradient(dtype):
     vector = dominant_eigenvector(matrix)
     assert torch.equal(vector, torch.tensor([[1.0, 0, 0, 0]] * 2, dtype=dtype))
     vector.sum().backward()
-    assert torch.equal(matrix.grad, torch.zeros_like(matrix))
+    assert torch.equal(present(matrix.grad), torch.zeros_like(matrix))
 
 
 def test_is_deterministic_and_does_not_depend_on_the_batch(dtype, generator):
@@ -126,7 +127,7 @@ def test_gradient_is_the_pseudo_inverse_formula(dtype, generator):
     found = dominant_eigenvector(leaf)
     sign = torch.sign((found.detach().double() * q).sum(-1, keepdim=True))
     found.backward((sign * upstream).to(dtype))
-    error = (leaf.grad.double() - expected).norm(dim=(-1, -2)) / expected.norm(dim=(-1, -2))
+    error = (present(leaf.grad).double() - expected).norm(dim=(-1, -2)) / expected.norm(dim=(-1, -2))
     assert error.max() <= (5e-3 if dtype == torch.float32 else 1e-9)
 
 
@@ -135,10 +136,10 @@ def test_gradient_is_bounded_where_the_top_two_meet(gap, dtype, generator):
     eigenvalues = torch.tensor([1.0, 1.0, 0.3, 0.0], dtype=torch.float64) - torch.tensor([0, gap, 0, 0])
     matrix = symmetric(eigenvalues.expand(100, 4), generator)[0].to(dtype).requires_grad_()
     dominant_eigenvector(matrix).backward(torch.ones(100, 4, dtype=dtype))
-    assert matrix.grad.isfinite().all()
+    assert present(matrix.grad).isfinite().all()
     # The forward pass resolves gaps of 2⁻¹¹ (float32) and 2⁻²⁴ (float64); the gradient promises at most 2 over that.
     bound = 2 * 2.0 ** (11 if dtype == torch.float32 else 24)
-    assert matrix.grad.abs().max() <= 2 * bound
+    assert present(matrix.grad).abs().max() <= 2 * bound
 
 
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated")
@@ -194,4 +195,4 @@ def test_gradient_of_a_subnormal_matrix_is_finite(dtype, generator):
     matrix = symmetric(torch.tensor([1.0, 0.5, 0.2, 0.0]).expand(20, 4), generator)[0]
     leaf = (matrix * torch.finfo(dtype).tiny / 16).to(dtype).requires_grad_()
     (dominant_eigenvector(leaf)[:, 1] * 1e-6).sum().backward()
-    assert leaf.grad.isfinite().all()
+    assert present(leaf.grad).isfinite().all()

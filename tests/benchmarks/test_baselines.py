@@ -11,9 +11,9 @@ from qecnet.algebra import multiply, random_quaternion
 from qecnet.datasets import make_shape
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
 from qecnet.nn import create_network, cross_entropy, load_network, save_network
-from qecnet.testing import assert_invariant, equivariance_error
+from qecnet.testing import Kind, assert_invariant, equivariance_error
 
-KINDS = ("points", "poses", "scalars")
+KINDS: tuple[Kind, ...] = ("points", "poses", "scalars")
 
 
 @pytest.fixture(params=BASELINES)
@@ -86,9 +86,9 @@ def test_masked_points_are_as_good_as_none_in_training_too(kind):
     """Neither the gradient nor what normalisation remembers tells a cloud that was filled up from one that was not."""
     network, capsules = trained(kind, torch.float64).train(), cloud(torch.float64, points=60, missing=0)
     valid = torch.arange(90).expand(3, 90) < 60
-    filled = [torch.cat((x, torch.ones_like(x[:, :30])), 1) for x in inputs_of(capsules)[:2]]
+    positions, frames = (torch.cat((x, torch.ones_like(x[:, :30])), 1) for x in inputs_of(capsules)[:2])
     found = []
-    for given in (capsules, OrientedPoints.from_frames(*filled, valid)):
+    for given in (capsules, OrientedPoints.from_frames(positions, frames, valid)):
         twin = copy.deepcopy(network)
         torch.manual_seed(0)
         twin(given).activations[:, 0].sum().backward()

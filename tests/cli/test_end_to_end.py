@@ -108,8 +108,8 @@ def test_orient_writes_each_format_and_overwrites_nothing(library, tmp_path):
         assert type(before) is type(after)
         places = [shape.vertices if isinstance(shape, Mesh) else shape.points for shape in (before, after)]
         assert len(places[0]) == len(places[1])
-        sizes = [torch.pdist(rows[:200]) for rows in places]
-        assert torch.allclose(*sizes, atol=1e-3), f"{name} was bent"
+        first, second = (torch.pdist(rows[:200]) for rows in places)
+        assert torch.allclose(first, second, atol=1e-3), f"{name} was bent"
 
     written = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in out.iterdir()}
     refused = qec("orient", *(library / name for name in sorted(GOOD)), "-o", out)
@@ -145,8 +145,8 @@ def test_align_brings_one_format_onto_another(library, upright, tmp_path, source
     assert done.returncode == 0, done.stderr
     matrix = torch.from_numpy(np.loadtxt(done.stdout.splitlines()))
     assert torch.trace(matrix[:3, :3].T @ to_matrix(TURN)) > 1 + 2 * np.cos(np.radians(25))
-    before, after = read(upright / f"chair.{source}"), read(out)
-    before, after = (shape.vertices if isinstance(shape, Mesh) else shape.points for shape in (before, after))
+    shapes = read(upright / f"chair.{source}"), read(out)
+    before, after = (shape.vertices if isinstance(shape, Mesh) else shape.points for shape in shapes)
     assert torch.allclose(before @ matrix[:3, :3].T + matrix[:3, 3], after, atol=1e-4)
 
 

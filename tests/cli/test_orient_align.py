@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.kinds import as_cloud, as_mesh
 from typer.testing import CliRunner
 
 import qecnet
@@ -59,7 +60,7 @@ def test_the_real_command_turns_a_file_by_its_pose(folder):
     )
     assert done.returncode == 0, done.stderr
     assert re.search(r"chair, confidence [01]\.\d\d, rotated by", done.stdout)
-    before, after = read(folder / "turned.ply"), read(folder / "out.ply")
+    before, after = as_mesh(read(folder / "turned.ply")), as_mesh(read(folder / "out.ply"))
     assert torch.equal(before.faces, after.faces), "the same mesh, and no sample of it"
     rotation, off = motion_between(before.vertices, after.vertices)
     pose = qecnet.load(DEFAULT_MODEL).predict(folder / "turned.ply").pose
@@ -70,7 +71,7 @@ def test_the_real_command_turns_a_file_by_its_pose(folder):
 
 def test_upright_is_the_same_for_all_poses(run, folder):
     assert run("orient", folder / "chair.ply", folder / "turned.ply", "-o", folder / "out").exit_code == 0
-    first, second = (read(folder / "out" / name).vertices for name in ("chair.ply", "turned.ply"))
+    first, second = (as_mesh(read(folder / "out" / name)).vertices for name in ("chair.ply", "turned.ply"))
     rotation, _ = motion_between(first, second)
     assert angular_distance(rotation, torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)) < np.radians(2)
 
@@ -86,7 +87,7 @@ def test_a_folder_keeps_its_places_and_bad_files_stop_nobody(run, folder, tmp_pa
     assert "bad.off" in result.stderr
     written = [path.relative_to(tmp_path / "out") for path in (tmp_path / "out").rglob("*") if path.is_file()]
     assert written == [Path("deep/scan.xyz")]
-    assert len(read(tmp_path / "out" / "deep" / "scan.xyz")) == 900
+    assert len(as_cloud(read(tmp_path / "out" / "deep" / "scan.xyz"))) == 900
 
 
 def test_nothing_is_overwritten_unasked(run, folder):
@@ -105,7 +106,7 @@ def test_nothing_is_overwritten_unasked(run, folder):
 def test_the_name_of_the_output_chooses_its_format(run, folder, suffix):
     assert run("orient", folder / "turned.ply", "-o", folder / "same.ply").exit_code == 0
     assert run("orient", folder / "turned.ply", "-o", folder / f"out{suffix}", "--output-up", "z").exit_code == 0
-    same, other = read(folder / "same.ply"), read(folder / f"out{suffix}")
+    same, other = as_mesh(read(folder / "same.ply")), as_mesh(read(folder / f"out{suffix}"))
     assert torch.allclose(same.vertices[same.faces], other.vertices[other.faces], atol=1e-5)
 
 
@@ -121,7 +122,7 @@ def test_a_format_that_cannot_be_written_is_refused(run, folder):
 def test_output_has_the_up_axis_that_is_asked_for(run, folder):
     for name, options in (("z.ply", ()), ("y.ply", ("--output-up", "y")), ("default.glb", ())):
         assert run("orient", folder / "turned.ply", "-o", folder / name, *options).exit_code == 0
-    z, y, glb = (read(folder / name).vertices for name in ("z.ply", "y.ply", "default.glb"))
+    z, y, glb = (as_mesh(read(folder / name)).vertices for name in ("z.ply", "y.ply", "default.glb"))
     upright, rotated = z - z.mean(0), y - y.mean(0)
     assert torch.allclose(upright[:, [0, 2]], rotated[:, [0, 1]], atol=1e-5)
     assert torch.allclose(upright[:, 1], -rotated[:, 2], atol=1e-5)
@@ -188,8 +189,8 @@ def test_copied_materials_are_printed(run, folder, chair):
 @pytest.mark.parametrize("name", ["turned.ply", "scan.xyz"])
 def test_standard_input_is_a_file_without_a_name(folder, name):
     out = (folder / "out").with_suffix(Path(name).suffix)
-    for command, source in (([QEC, "orient", "-", "-o", out], folder / name), ([QEC, "info", "-"], out)):
-        done = subprocess.run(command, input=source.read_bytes(), capture_output=True, check=False)
+    for words, source in ((("orient", "-", "-o", str(out)), folder / name), (("info", "-"), out)):
+        done = subprocess.run([QEC, *words], input=source.read_bytes(), capture_output=True, check=False)
         assert done.returncode == 0, done.stderr
 
 
@@ -209,8 +210,8 @@ def test_align_says_the_motion_and_makes_it(run, folder, chair):
     assert [*said] == ["source", "target", "quaternion", "axis-angle", "matrix", "translation", "residual"]
     quaternion = torch.tensor([float(word) for word in said["quaternion"][:4]], dtype=torch.float64)
     assert angular_distance(quaternion, TURN) < np.radians(1)
-    there = read(folder / "turned.ply").vertices
-    assert (read(folder / "out.ply").vertices - there).abs().amax() < 0.05
+    there = as_mesh(read(folder / "turned.ply")).vertices
+    assert (as_mesh(read(folder / "out.ply")).vertices - there).abs().amax() < 0.05
     assert float(said["residual"][0]) < 0.05
 
 
@@ -240,8 +241,8 @@ def test_a_difference_of_units_is_noticed_and_corrected(run, folder, chair):
     assert row["residual"] < 0.2
     matrix = np.array(row["matrix"])
     assert np.allclose(matrix[:3, :3] @ matrix[:3, :3].T, 1e-6 * np.eye(3))
-    there = read(folder / "millimetres.ply").vertices.numpy() @ matrix[:3, :3].T + matrix[:3, 3]
-    assert np.allclose(read(folder / "out.ply").vertices.numpy(), there, atol=1e-6)
+    there = as_mesh(read(folder / "millimetres.ply")).vertices.numpy() @ matrix[:3, :3].T + matrix[:3, 3]
+    assert np.allclose(as_mesh(read(folder / "out.ply")).vertices.numpy(), there, atol=1e-6)
 
 
 def test_what_cannot_be_aligned_is_one_sentence(run, folder):

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.kinds import present
 from typer.testing import CliRunner
 
 import qecnet
@@ -102,7 +103,7 @@ def in_terminal(*command, columns):
                 shown += os.read(leader, 4096)
             except OSError:
                 break
-        assert process.wait() == 0, process.stderr.read()
+        assert process.wait() == 0, present(process.stderr).read()
     os.close(leader)
     return shown.decode().replace("\r\n", "\n")
 
@@ -169,7 +170,7 @@ def test_an_interrupt_while_modules_are_imported_prints_nothing(folder, module, 
 def test_an_interrupt_keeps_the_rows_that_are_done(folder):
     command = [QEC, "classify", *[folder] * 100, "--workers", "1"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        first = [process.stdout.readline() for _ in range(3)]
+        first = [present(process.stdout).readline() for _ in range(3)]
         process.send_signal(signal.SIGINT)
         rest, said = process.communicate(timeout=120)
     assert "confidence" in first[0]

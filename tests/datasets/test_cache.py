@@ -13,6 +13,7 @@ from dataclasses import fields, replace
 
 import pytest
 import torch
+from tests.kinds import as_mesh, recording
 
 from qecnet.datasets import FrameCache, dataset, frame_cache, make_furniture, open_dataset
 from qecnet.datasets import cache as cache_module
@@ -57,7 +58,7 @@ def test_it_gives_what_prepare_gives_bit_for_bit(tmp_path):
     assert cache.classes == make_furniture(2).classes
     for i, s in ((0, 0), (7, 1), (9, 1)):
         generator = torch.Generator().manual_seed(dataset.derive_seed(0, i, s))
-        expected = prepare(items[i].load().sample(SMALL.points, generator), SMALL, generator)
+        expected = prepare(as_mesh(items[i].load()).sample(SMALL.points, generator), SMALL, generator)
         found = cache.points(i, s)
         assert same(found, expected)
         assert all(getattr(found, f.name).dtype == getattr(expected, f.name).dtype for f in fields(OrientedPoints))
@@ -99,12 +100,12 @@ def test_it_is_built_once(tmp_path, monkeypatch):
 
 
 def test_of_two_that_build_at_once_one_waits_and_finds_it_done(tmp_path, whole, monkeypatch):
-    built = []
+    built: list[tuple] = []
     real = cache_module._build
-    monkeypatch.setattr(cache_module, "_build", lambda *args: (built.append(1), real(*args)))
+    monkeypatch.setattr(cache_module, "_build", recording(real, built))
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(lambda _: build(tmp_path), range(2))
-    assert built == [1]
+    assert len(built) == 1
     assert first.path.read_bytes() == second.path.read_bytes() == whole[1]
 
 
@@ -167,7 +168,12 @@ def test_a_part_is_gone_on_with(tmp_path, whole, monkeypatch):
     (tmp_path / f"{name}.part").write_bytes(data[: 4096 + 6 * size + 100])
     loaded = []
     load = dataset.Item.load
-    monkeypatch.setattr(dataset.Item, "load", lambda item: (loaded.append(item.name), load(item))[1])
+
+    def load_and_note(item):
+        loaded.append(item.name)
+        return load(item)
+
+    monkeypatch.setattr(dataset.Item, "load", load_and_note)
     assert build(tmp_path).path.read_bytes() == data
     assert loaded == [item.name for item in make_furniture(2, seed=4).items("train")[6:]]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.kinds import as_cloud, present
 
 from qecnet.datasets import make_furniture, open_dataset
 from qecnet.datasets.modelnet import OFFICIAL, TEN
@@ -123,7 +124,7 @@ def test_resampled_clouds_come_by_the_lists_of_either_dataset(tmp_path):
     for name, size in (("modelnet40", 40), ("modelnet10", 10)):
         dataset = open_dataset(name, tmp_path)
         assert (dataset.name, len(dataset.classes), len(dataset.items("test"))) == (name, size, size)
-        assert dataset.items("train")[-1].load().normals.tolist() == [[0, 0, 1], [1, 0, 0]]
+        assert present(as_cloud(dataset.items("train")[-1].load()).normals).tolist() == [[0, 0, 1], [1, 0, 0]]
     assert {i.name for i in dataset.items("train")} == {name for _, name in names("train", lambda n: 1)}
     (tmp_path / "bathtub" / "bathtub_0001.txt").write_text("")
     with pytest.raises(ValueError, match=r"bathtub/bathtub_0001\.txt is empty, so unpacking was cut short"):
@@ -143,7 +144,7 @@ def hdf5(tmp_path):
             file["data"] = rng.normal(size=(10, 16, 3)).astype(np.float32)
             file["label"] = np.arange(10, dtype=np.uint8)[:, None]
             if real is None:
-                file["normal"] = np.tile(np.float32([0, 0, 1]), (10, 16, 1))
+                file["normal"] = np.tile(np.array([0, 0, 1], np.float32), (10, 16, 1))
             else:
                 file["name"] = np.array([f"{c}_0500" for c in TEN], dtype=h5py.string_dtype())
                 file["points"] = np.full(10, real, np.int32)
@@ -156,11 +157,11 @@ def test_hdf5_in_both_ways(hdf5):
     assert dataset.name == "modelnet10"
     assert (len(dataset.items("train")), len(dataset.items("test"))) == (20, 10)
     assert dataset.items("train")[11].name == "ply_data_train1_0001"
-    assert dataset.items("train")[11].load().normals is not None
+    assert as_cloud(dataset.items("train")[11].load()).normals is not None
     assert dataset.items("test")[2].name == "chair_0500"
-    assert len(dataset.items("test")[2].load()) == 7
+    assert len(as_cloud(dataset.items("test")[2].load())) == 7
     sent = pickle.loads(pickle.dumps(dataset.items("test")[2]))
-    assert torch.equal(sent.load().points, dataset.items("test")[2].load().points)
+    assert torch.equal(as_cloud(sent.load()).points, as_cloud(dataset.items("test")[2].load()).points)
 
 
 def test_lists_are_found_in_the_only_folder_there_is(hdf5, tmp_path_factory):
@@ -240,7 +241,7 @@ def test_the_packs_are_whole_and_their_points_in_fair_order(packs, name):
     dataset = open_dataset(name, packs / f"{name}.zip")
     assert dataset.notes == ()
     item = next(i for i in dataset.items("train") if i.name == "chair_0007")
-    points = item.load().points
+    points = as_cloud(item.load()).points
     assert points.norm(dim=-1).amax() == pytest.approx(1, abs=1e-3)
     with zipfile.ZipFile(packs / f"{name}.zip") as archive:
         member = "chair/train/chair_0007.drc"

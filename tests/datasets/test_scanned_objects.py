@@ -3,6 +3,7 @@
 import hashlib
 
 import pytest
+from tests.kinds import as_mesh
 
 from qecnet.datasets import open_dataset
 
@@ -30,7 +31,7 @@ def test_objects_are_split_by_the_hash_of_their_names(tmp_path):
 
 
 def test_only_the_geometry_is_read(tmp_path):
-    mesh = open_dataset("scanned_objects", make_folder(tmp_path)).items("train")[0].load()
+    mesh = as_mesh(open_dataset("scanned_objects", make_folder(tmp_path)).items("train")[0].load())
     assert mesh.vertices.tolist() == [[0, 0, 0], [1, 0, 0], [0, 0, 1]]
     assert mesh.faces.tolist() == [[0, 1, 2]]
 

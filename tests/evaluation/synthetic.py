@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,7 +18,7 @@ from qecnet.evaluation.rotation import canonical_errors, category_errors, siames
 from qecnet.files import as_json
 
 ALL = ("classification", "rotation", "robustness", "equivariance")
-SETTINGS = {
+SETTINGS: dict[str, Any] = {
     "dataset": "shapes",
     "per_class": 10,
     "config": "paper",
@@ -186,7 +187,7 @@ RESULTS = {
 def pose_baselines(dataset=None) -> PoseBaselinesResult:
     """What pose-baselines.json holds."""
     dataset = dataset or make_furniture(SETTINGS["per_class"])
-    tables = {}
+    tables: dict[str, Any] = {}
     for name, quality in (("same_instance", 0.9), ("category_level", 0.5)):
         found = [predictions(dataset, np.random.default_rng(seed), 2, quality) for seed in range(3)]
         methods = ("Mean LRF", "PCA", "FPFH + RANSAC + ICP")
@@ -196,5 +197,5 @@ def pose_baselines(dataset=None) -> PoseBaselinesResult:
             )
             for method, one in zip(methods, found, strict=True)
         }
-    about = {"protocol": "strict", "dataset": "shapes", "split": "test", "classes": tuple(dataset.classes), "seed": 0}
-    return PoseBaselinesResult(**about, pairs_per_class=20, keep=0.8, **tables)
+    about: dict[str, Any] = {"dataset": "shapes", "split": "test", "classes": tuple(dataset.classes), "seed": 0}
+    return PoseBaselinesResult(protocol="strict", **about, pairs_per_class=20, keep=0.8, **tables)

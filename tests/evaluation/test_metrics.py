@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 from scipy.spatial.transform import Rotation
+from tests.kinds import present
 
 from qecnet.evaluation.metrics import (
     EXPECTED_RANDOM_RAE,
@@ -91,8 +92,9 @@ def test_one_class_all_right():
     ],
 )
 def test_views_that_cannot_be_scored_are_one_sentence(given, said):
+    truth, predicted, shape = given
     with pytest.raises(ValueError, match=said):
-        score_classification(*given, ["a", "b"], seed=0)
+        score_classification(truth, predicted, shape, ["a", "b"], seed=0)
 
 
 def test_angles_are_scipys():
@@ -137,13 +139,13 @@ def test_chance_by_quadrature_and_by_drawing():
     assert pytest.approx(mean, abs=1e-12) == EXPECTED_RANDOM_RAE
     truth, guess = wxyz(random_rotations(40_000, 0)), wxyz(random_rotations(40_000, 1))
     error = rotation_angles(truth, guess)
-    assert summarize_errors(error, error).mean == pytest.approx(EXPECTED_RANDOM_RAE, abs=0.004)
+    assert present(summarize_errors(error, error)).mean == pytest.approx(EXPECTED_RANDOM_RAE, abs=0.004)
     assert round(EXPECTED_RANDOM_RAE, 4) == 0.7026
 
 
 def test_a_perfect_predictor_scores_nothing():
     truth = wxyz(random_rotations(30, 0))
-    row = summarize_errors(rotation_angles(truth, -truth), rotation_angles(truth, truth))
+    row = present(summarize_errors(rotation_angles(truth, -truth), rotation_angles(truth, truth)))
     assert row.mean == pytest.approx(0, abs=1e-15)
     assert row.acc5 == row.symmetric.acc5 == 1
     assert row.histogram == (1.0, *[0.0] * 35)
@@ -151,7 +153,7 @@ def test_a_perfect_predictor_scores_nothing():
 
 def test_a_row_by_hand():
     degrees = np.array([1.0, 4, 12, 20, 33, 47, 90, 180])
-    row = summarize_errors(np.deg2rad(degrees), np.deg2rad(degrees / 2))
+    row = present(summarize_errors(np.deg2rad(degrees), np.deg2rad(degrees / 2)))
     assert row.count == 8
     assert row.mean == pytest.approx(degrees.mean() / 180)
     assert row.median == pytest.approx(26.5 / 180)
@@ -165,7 +167,7 @@ def test_a_row_by_hand():
 @pytest.mark.parametrize("degrees", [5, 15, 30])
 def test_an_error_on_the_bound_is_not_below_it(degrees):
     bound = np.deg2rad(degrees)
-    row = summarize_errors([bound, np.nextafter(bound, 0)], [bound, bound])
+    row = present(summarize_errors([bound, np.nextafter(bound, 0)], [bound, bound]))
     assert getattr(row, f"acc{degrees}") == 0.5
     assert getattr(row.symmetric, f"acc{degrees}") == 0
 
@@ -173,7 +175,7 @@ def test_an_error_on_the_bound_is_not_below_it(degrees):
 def test_histogram_and_cumulative_tell_the_same():
     rng = np.random.default_rng(0)
     error = np.concatenate((rng.uniform(0, np.pi, 500), np.deg2rad(np.arange(0, 181, 5)), [np.pi]))
-    row = summarize_errors(error, error)
+    row = present(summarize_errors(error, error))
     assert sum(row.histogram) == pytest.approx(1)
     np.testing.assert_allclose(np.cumsum(row.histogram)[np.array(BINS) // 5 - 1], row.cumulative, atol=1e-12)
 
@@ -182,9 +184,9 @@ def test_groups_by_hand():
     classes = ["bathtub", "bed", "chair", "table"]
     error = np.deg2rad([10.0, 20, 40, 180, 180])
     groups = group_errors(error, error / 2, [1, 2, 2, 0, 0], classes)
-    assert groups.all_classes.mean == pytest.approx(430 / 5 / 180)
-    assert groups.no_sym.mean == pytest.approx(70 / 3 / 180)
-    assert groups.no_sym.symmetric.mean == pytest.approx(35 / 3 / 180)
+    assert present(groups.all_classes).mean == pytest.approx(430 / 5 / 180)
+    assert present(groups.no_sym).mean == pytest.approx(70 / 3 / 180)
+    assert present(groups.no_sym).symmetric.mean == pytest.approx(35 / 3 / 180)
     assert {name: row and row.count for name, row in groups.per_class.items()} == {
         "bathtub": 2, "bed": 1, "chair": 2, "table": None,
     }  # fmt: skip
@@ -208,10 +210,11 @@ def test_nothing_to_count_is_none():
     ],
 )
 def test_what_are_no_errors_are_one_sentence(given, said):
+    plain, symmetric = given
     with pytest.raises(ValueError, match=said):
-        summarize_errors(*given)
+        summarize_errors(plain, symmetric)
     with pytest.raises(ValueError, match=said):
-        group_errors(*given, [0], ["chair"])
+        group_errors(plain, symmetric, [0], ["chair"])
 
 
 def test_groups_need_a_class_for_each_error():

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from benchmarks.baselines import PointNet
+from tests.kinds import present, recording
 
 from qecnet.algebra import rotate
 from qecnet.datasets import Dataset, make_furniture, open_dataset
@@ -78,8 +79,8 @@ def made(stored, shape, views, protocol, **changes):
     return sampler(protocol, **changes).prepare(stored, shape, views)[0]
 
 
-def measurement(*given, **changes):
-    return Measurement(*given, workers=1, progress=False, **changes)
+def measurement(model, dataset, folder, protocol="strict", **changes):
+    return Measurement(model, dataset, folder, protocol, workers=1, progress=False, **changes)
 
 
 def equal(a: Predictions, b: Predictions) -> bool:
@@ -96,7 +97,8 @@ def test_the_number_of_workers_changes_nothing(model, dataset, tmp_path):
 
 def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, tmp_path, monkeypatch):
     whole = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "whole.npz", workers=1, progress=False)
-    rows, seen = predicting._predict_shape, []
+    rows = predicting._predict_shape
+    seen: list[int] = []
 
     def interrupted(*given):
         if len(seen) == 2:
@@ -112,18 +114,19 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, 
     part = into.with_name("cut.npz.part")
     with part.open("ab") as file:  # a row that was being written
         file.write(b"half")
-    later = []
-    monkeypatch.setattr(predicting, "_predict_shape", lambda *given: later.append(given[1]) or rows(*given))
+    later: list[tuple] = []
+    monkeypatch.setattr(predicting, "_predict_shape", recording(rows, later))
     assert equal(predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False), whole)
-    assert not set(seen) & set(later)
+    assert not set(seen) & {given[1] for given in later}
     assert not part.exists()
 
 
 def test_what_is_there_is_not_computed_again_unless_something_changed(model, dataset, tmp_path, monkeypatch):
     into = tmp_path / "p.npz"
     first = predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False)
-    rows, computed = predicting._predict_shape, []
-    monkeypatch.setattr(predicting, "_predict_shape", lambda *given: computed.append(given[1]) or rows(*given))
+    rows = predicting._predict_shape
+    computed: list[tuple] = []
+    monkeypatch.setattr(predicting, "_predict_shape", recording(rows, computed))
     assert equal(predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False), first)
     assert not computed
     other = predict(model, dataset, "test", sampler(seed=1), VIEWS, into, workers=1, progress=False)
@@ -171,8 +174,8 @@ def test_a_view_is_the_same_alone_and_among_others(dataset, protocol, corruption
 
 @pytest.mark.parametrize(("protocol", "times"), [("paper", 2), ("strict", 5)])
 def test_frames_are_estimated_once_for_all_rotations_that_share_them(dataset, monkeypatch, protocol, times):
-    estimated = []
-    monkeypatch.setattr(views_module, "prepare", lambda *given: estimated.append(given) or prepare(*given))
+    estimated: list[tuple] = []
+    monkeypatch.setattr(views_module, "prepare", recording(prepare, estimated))
     views = [TestView(0, 0), TestView(0, 1), TestView(0, 2), TestView(1, 1), TestView(1, 2)]
     assert len(made(dataset.items("test")[0].load(), 0, views, protocol)) == len(views)
     assert len(estimated) == times
@@ -194,7 +197,7 @@ def test_a_planted_cheat_looks_perfect_under_paper_and_random_under_strict(model
     errors = {}
     for protocol in ("paper", "strict"):
         found = measure_rotation(measurement(sparse, dataset, tmp_path / protocol, protocol), 4, 4)
-        errors[protocol] = found.modes.siamese.all.all_classes.mean
+        errors[protocol] = present(found.modes.siamese.all.all_classes).mean
     assert errors["paper"] < 1e-6
     assert errors["strict"] == pytest.approx(EXPECTED_RANDOM_RAE, abs=0.06)
 
@@ -213,28 +216,25 @@ def test_classes_that_are_not_shared_are_left_out_and_named(model, dataset, tmp_
 
 def test_the_network_itself_loses_nothing_under_rotation(model, dataset, tmp_path):
     found = measure_equivariance(measurement(model, dataset, tmp_path), rotations=3)
-    assert found.network.pose_degrees_max < 0.1
+    assert present(found.network.pose_degrees_max) < 0.1
     assert found.network.activation_max < 1e-4
     assert found.accuracy.exact_frames == found.accuracy.nr
-    assert found.resampled.pose_degrees_median > found.network.pose_degrees_median
+    assert present(found.resampled.pose_degrees_median) > present(found.network.pose_degrees_median)
 
 
 def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path):
-    levels = tuple(
-        Corruption(kind, level)
-        for kind, level in (
-            ("frames", 0.5),
-            ("points", 40),
-            ("noise", 0.02),
-            ("outliers", 0.1),
-            ("occlusion", 0.5),
-            ("viewpoint", 3.0),
-            ("density", 4.0),
-        )
+    levels = (
+        Corruption("frames", 0.5),
+        Corruption("points", 40),
+        Corruption("noise", 0.02),
+        Corruption("outliers", 0.1),
+        Corruption("occlusion", 0.5),
+        Corruption("viewpoint", 3.0),
+        Corruption("density", 4.0),
     )
     found = measure_robustness(measurement(model, dataset, tmp_path), levels)
     assert [(row.kind, row.level) for row in found.levels] == [(s.kind, s.level) for s in levels]
-    assert all(0 <= row.accuracy <= 1 and 0 <= row.rae_symmetric <= 1 for row in found.levels)
+    assert all(0 <= row.accuracy <= 1 and 0 <= present(row.rae_symmetric) <= 1 for row in found.levels)
 
 
 def test_a_network_without_poses_is_measured_by_its_names_alone(dataset, tmp_path):

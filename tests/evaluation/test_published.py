@@ -65,5 +65,5 @@ def test_no_sym_is_the_mean_of_its_classes():
 
 
 def test_what_we_do_not_run_is_quoted():
-    quoted = {row.method for row in (*CLASSIFICATION, *ROTATION) if not row.rerun}
+    quoted = {row.method for row in CLASSIFICATION if not row.rerun} | {row.method for row in ROTATION if not row.rerun}
     assert quoted >= {"KDTreeNet", "Point2Seq", "Spherical CNN", "PRIN", "PointNetLK", "IT-Net"}

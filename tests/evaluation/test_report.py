@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 from tests.evaluation.synthetic import make_run, pose_baselines, predictions
+from tests.kinds import present
 
 from qecnet.datasets import Dataset, make_furniture
 from qecnet.evaluation import NO_SYM, build_report, published_figures, write_result
@@ -214,7 +215,7 @@ def test_every_table_can_be_had_from_the_page(made, page):
 
 def test_shapes_that_we_make_are_drawn_without_data(made):
     text = made.page.decode()
-    clouds = json.loads(re.search(r'id="clouds"[^>]*>(.*?)</script>', text)[1])
+    clouds = json.loads(present(re.search(r'id="clouds"[^>]*>(.*?)</script>', text))[1])
     parts = [json.loads(unescape(found)) for found in re.findall(r'data-parts="([^"]*)"', text)]
     assert {place for picture in parts for place, *_ in picture} == set(range(len(clouds)))
     assert all(np.linalg.norm(part[1:5]) == pytest.approx(1, abs=1e-4) for picture in parts for part in picture)
@@ -302,18 +303,18 @@ def test_names_from_outside_are_escaped(tmp_path):
 
 DAMAGES = {
     "classification-strict.json": [
-        (lambda d: d | {"nr": None}, "nr is not an object"),
+        (lambda d: d | {"nr": None}, "nr is None; it must be an object"),
         (lambda d: d | {"nr": d["nr"] | {"confusion": [[1]]}}, "nr.confusion is not a table of 10 × 10 counts"),
-        (lambda d: d | {"nr": d["nr"] | {"accuracy": "good"}}, "nr.accuracy is not a number"),
+        (lambda d: d | {"nr": d["nr"] | {"accuracy": "good"}}, "nr.accuracy is 'good'; it must be a number"),
         (lambda d: {k: v for k, v in d.items() if k != "classes"}, "classes is missing"),
         (lambda d: d | {"protocol": "paper"}, "was measured under the protocol paper"),
     ],
     "rotation-strict.json": [
         (lambda d: d | {"modes": {}}, "modes.canonical is missing"),
-        (lambda d: d | {"rotations": 1.5}, "rotations is not a whole number"),
+        (lambda d: d | {"rotations": 1.5}, "rotations is 1.5; it must be a whole number"),
     ],
-    "robustness-strict.json": [(lambda d: d | {"levels": [1]}, r"levels\[0\] is not an object")],
-    "equivariance-strict.json": [(lambda d: d | {"frames": True}, "frames is not an object")],
+    "robustness-strict.json": [(lambda d: d | {"levels": [1]}, r"levels\[0\] is 1; it must be an object")],
+    "equivariance-strict.json": [(lambda d: d | {"frames": True}, "frames is True; it must be an object")],
 }
 
 
@@ -364,7 +365,7 @@ def test_directions_take_the_rotation_out_again(found):
 
 def test_pairs_are_those_of_table_2(found):
     pairs = pair_same_shape(found)
-    groups = siamese_errors(found).all.all_classes
+    groups = present(siamese_errors(found).all.all_classes)
     assert len(pairs.first) == groups.count
     assert pairs.plain.mean() / np.pi == pytest.approx(groups.mean)
     assert pairs.symmetric.mean() / np.pi == pytest.approx(groups.symmetric.mean)
@@ -407,8 +408,8 @@ def test_a_perfect_network_has_no_failures_to_show(tmp_path):
 
 
 def test_the_interval_of_errors_holds_their_mean_and_draws_shapes(found):
-    low, high = error_interval(found, NO_SYM, only_correct=False)
-    mean = siamese_errors(found).all.no_sym.mean
+    low, high = present(error_interval(found, NO_SYM, only_correct=False))
+    mean = present(siamese_errors(found).all.no_sym).mean
     assert low < mean < high
     # Pairs of one shape go together: as if independent, the interval of so many pairs would be much narrower.
     pairs = pair_same_shape(found)

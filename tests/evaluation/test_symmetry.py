@@ -148,7 +148,7 @@ def test_a_turn_on_the_wrong_side_of_the_view_is_no_symmetry():
 def test_a_perfect_predictor_scores_nothing(group):
     first, second = random_wxyz(100, 0), random_wxyz(100, 1)
     for dtype, close in ((np.float64, 1e-15 * 4), (np.float32, 3e-7)):
-        perfect = -relative_rotation(first, second).astype(dtype)
+        perfect = np.negative(relative_rotation(first, second)).astype(dtype)
         np.testing.assert_allclose(symmetric_distance(perfect, first, second, group), 0, atol=close)
 
 

@@ -6,7 +6,6 @@ import os
 import numpy as np
 import pytest
 
-from qecnet import files
 from qecnet.formats import Motion, move_file
 
 NOTHING = Motion(np.eye(3), np.zeros(3), np.zeros(3))
@@ -125,7 +124,7 @@ def test_a_full_disk_leaves_nothing(tmp_path, monkeypatch, full_after):
         if os.path.isfile(f"/proc/self/fd/{handle}") and next(calls) >= full_after:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(files.os, "fsync", sync)
+    monkeypatch.setattr(os, "fsync", sync)
     with pytest.raises(OSError, match="no space left on device"):
         move_file(source, target, NOTHING)
     assert names_in(target.parent) == []

@@ -7,6 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from tests.kinds import as_cloud, as_mesh, present
 
 from qecnet.algebra import random_quaternion, to_matrix
 from qecnet.formats import Motion, ReadError, move_file, read, write
@@ -20,6 +21,7 @@ MOTION = Motion(
     np.array([3.0, -2.0, 0.5]),
     np.array([0.2, 0.1, -0.4]),
 )
+
 DAE = """<?xml version="1.0"?>
 <COLLADA xmlns="http://www.collada.org/2005/11/COLLADASchema" version="1.4.1"><asset><up_axis>Y_UP</up_axis></asset>
 <library_geometries><geometry id="g"><mesh>
@@ -68,7 +70,7 @@ def test_all_meshes_of_a_scene_are_one_shape(tmp_path, name):
 
 def test_a_collada_file_is_read_in_the_coordinates_of_its_scene(tmp_path):
     pytest.importorskip("collada")
-    mesh = read(save(tmp_path / "a.dae", DAE.encode()))
+    mesh = as_mesh(read(save(tmp_path / "a.dae", DAE.encode())))
     assert mesh.vertices[mesh.faces].tolist() == [[[0, 0, 5], [1, 0, 5], [0, 1, 5]]]
 
 
@@ -77,7 +79,7 @@ def test_gltf_moves_in_place(tmp_path, suffix):
     data = one_file_gltf(scene()) if suffix == ".gltf" else scene().export(file_type="glb")
     source, target = save(tmp_path / f"a{suffix}", data), tmp_path / f"b{suffix}"
     move_file(source, target, MOTION)
-    before, after = read(source), read(target)
+    before, after = as_mesh(read(source)), as_mesh(read(target))
     np.testing.assert_allclose(after.vertices.numpy(), MOTION.points(before.vertices.numpy()), atol=1e-6)
     assert torch.equal(before.faces, after.faces)
 
@@ -86,9 +88,9 @@ def test_a_format_that_is_only_read_is_converted(tmp_path):
     pytest.importorskip("collada")
     source = save(tmp_path / "a.dae", DAE.encode())
     move_file(source, tmp_path / "b.3mf", MOTION)
-    moved = read(tmp_path / "b.3mf")
+    moved = as_mesh(read(tmp_path / "b.3mf"))
     np.testing.assert_allclose(
-        corners(moved), np.sort(MOTION.points(read(source).vertices.numpy()).reshape(-1, 9), axis=0)
+        corners(moved), np.sort(MOTION.points(as_mesh(read(source)).vertices.numpy()).reshape(-1, 9), axis=0)
     )
     with pytest.raises(ValueError, match=r"b\.dae: a mesh cannot be written as \.dae"):
         move_file(source, tmp_path / "b.dae", MOTION)
@@ -114,9 +116,9 @@ def test_a_bad_gltf_is_refused(tmp_path, change, message):
 def test_scans_are_written_read_and_moved(tmp_path, suffix):
     points = np.random.default_rng(0).normal(size=(500, 3)) * 30 + [500_000, 4_500_000, 100]
     write(tmp_path / f"a{suffix}", PointCloud(torch.from_numpy(points)))
-    np.testing.assert_allclose(read(tmp_path / f"a{suffix}").points.numpy(), points, atol=1e-5)
+    np.testing.assert_allclose(as_cloud(read(tmp_path / f"a{suffix}")).points.numpy(), points, atol=1e-5)
     move_file(tmp_path / f"a{suffix}", tmp_path / f"b{suffix}", MOTION)
-    np.testing.assert_allclose(read(tmp_path / f"b{suffix}").points.numpy(), MOTION.points(points), atol=1e-4)
+    np.testing.assert_allclose(as_cloud(read(tmp_path / f"b{suffix}")).points.numpy(), MOTION.points(points), atol=1e-4)
 
 
 def test_other_fields_of_a_scan_are_kept(tmp_path):
@@ -154,19 +156,19 @@ def test_intensity_and_colour_behind_the_coordinates_are_left_out(tmp_path, colu
     np.savetxt(tmp_path / "a.xyz", table, fmt="%g")
     np.save(tmp_path / "a.npy", table)
     for name in ("a.xyz", "a.npy"):
-        cloud = read(tmp_path / name)
+        cloud = as_cloud(read(tmp_path / name))
         assert cloud.points.tolist() == table[:, :3].tolist()
         assert cloud.normals is None
 
 
 def test_normals_may_follow_an_intensity(tmp_path):
     save(tmp_path / "a.xyz", b"1 2 3 9 0 0 1\n4 5 6 7 0 0.6 0.8\n")
-    assert read(tmp_path / "a.xyz").normals.tolist() == [[0, 0, 1], [0, 0.6, 0.8]]
+    assert present(as_cloud(read(tmp_path / "a.xyz")).normals).tolist() == [[0, 0, 1], [0, 0.6, 0.8]]
 
 
 def test_quoted_numbers_are_numbers(tmp_path):
     path = save(tmp_path / "a.csv", b'"x","y","z"\n"1.5","2","3"\n"4","5","6"\n')
-    assert read(path).points.tolist() == [[1.5, 2, 3], [4, 5, 6]]
+    assert as_cloud(read(path)).points.tolist() == [[1.5, 2, 3], [4, 5, 6]]
     move_file(path, tmp_path / "b.csv", Motion(np.eye(3), np.ones(3), np.zeros(3)))
     assert (tmp_path / "b.csv").read_bytes().startswith(b'"x","y","z"\n"2.5')
     with pytest.raises(ReadError, match="decimal comma"):

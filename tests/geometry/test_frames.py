@@ -1,6 +1,7 @@
 """Laws of local reference frames: they turn with the cloud, ignore its place and size, and are never made up."""
 
 import itertools
+from typing import get_args
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from qecnet.geometry import Radii, default_radii, farthest_points, fit_normals, 
 from qecnet.geometry._neighbours import pairs_within
 from qecnet.geometry.frames import Method
 
-METHODS = Method.__args__
+METHODS = get_args(Method)
 
 
 @pytest.fixture(params=METHODS)
@@ -37,7 +38,7 @@ def degrees(a, b):
 
 @pytest.mark.parametrize("count", [10_000, 2_000, 1_000])
 def test_frames_of_real_clouds_turn_with_them(modelnet, method, dtype, count):
-    errors, total = [], 0
+    found, total = [], 0
     for seed, cloud in enumerate(modelnet):
         cloud = cloud[:count]
         turn, other = turned(cloud, seed)
@@ -45,9 +46,9 @@ def test_frames_of_real_clouds_turn_with_them(modelnet, method, dtype, count):
         before, after = (local_frames(c.to(dtype), at, method) for c in (cloud, other))
         assert torch.equal(before.valid, after.valid)
         expected = multiply(turn.expand(512, 4), before.quaternions.double())
-        errors.append(degrees(expected, after.quaternions)[before.valid])
+        found.append(degrees(expected, after.quaternions)[before.valid])
         total += 512
-    errors = torch.cat(errors)
+    errors = torch.cat(found)
     assert len(errors) > 0.97 * total
     limit, share = (0.01, 0.999) if dtype == torch.float64 else (0.5, 0.99)
     assert (errors < limit).double().mean() >= share
@@ -167,8 +168,8 @@ def cube_grid(n=9):
 def globe():
     """Points of an icosahedron's faces, brought out to the sphere: sixty turns leave it as it is."""
     golden = (1 + 5**0.5) / 2
-    corners = [(0, a, b * golden) for a in (-1, 1) for b in (-1, 1)]
-    corners = torch.tensor([c[i:] + c[:i] for c in corners for i in range(3)], dtype=torch.float64)
+    third = [(0, a, b * golden) for a in (-1, 1) for b in (-1, 1)]
+    corners = torch.tensor([c[i:] + c[:i] for c in third for i in range(3)], dtype=torch.float64)
     near = torch.cdist(corners, corners) < 2.1
     faces = [(a, b, c) for a, b, c in itertools.combinations(range(12), 3) if near[a, b] and near[b, c] and near[a, c]]
     weights = [(i, j, 10 - i - j) for i in range(11) for j in range(11 - i)]

@@ -13,7 +13,7 @@ from qecnet.geometry._support import centred
 def test_all_within_the_radius_and_no_others(bumpy, radius):
     cloud = centred(bumpy)
     rows, near, distances = pairs_within(cloud.tree, cloud.points[:80], radius)
-    expected = torch.cdist(*(torch.from_numpy(p) for p in (cloud.points[:80], cloud.points))).numpy()
+    expected = torch.cdist(torch.from_numpy(cloud.points[:80]), torch.from_numpy(cloud.points)).numpy()
     found = np.zeros(expected.shape, bool)
     found[rows, near] = True
     assert np.array_equal(found, expected <= radius)

@@ -65,11 +65,11 @@ def test_objective_never_decreases(seed, count):
     normals = random_directions(count, seed)
     weights = torch.rand(count, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
     moment, pose = fourth_moment(normals, weights), random_quaternion((), seed, dtype=torch.float64)
-    values = [objective(pose, normals, weights)]
+    climbed = [objective(pose, normals, weights)]
     for _ in range(30):
         pose = climb(pose, moment, steps=1)
-        values.append(objective(pose, normals, weights))
-    values = torch.stack(values)
+        climbed.append(objective(pose, normals, weights))
+    values = torch.stack(climbed)
     assert (values.diff() >= -1e-12 * values[-1]).all()
     assert torch.isclose(alignments(pose, moment).trace(), values[-1] / weights.sum())
 

@@ -54,10 +54,15 @@ def test_altered_metadata_is_one_sentence(weights, keys, value):
         (("classes",), ["bed", "chair", "bed"], "a name twice"),
         (("classes",), ["bed", "chair", "a\x1b[2J"], "control characters"),
         (("config", "iterations"), 10**6, "iterations is 1000000; it must be at most 100"),
+        (
+            ("config",),
+            {"classes": 3, "frames": 4096, "patches": 4096, "iterations": 100},
+            "patches is 4096 and iterations is 100; their product must be at most 20,000",
+        ),
         (("config", "capsules"), 4000, "has shape"),
         (("config", "colour"), 1, "config has 'colour', which the network paper does not know"),
         (("settings", "points"), 10**9, "points is 1000000000; it must be at most 1,000,000"),
-        (("settings", "method"), "magic", "settings.method is not one of"),
+        (("settings", "method"), "magic", "settings.method is 'magic'; it must be one of"),
     ],
 )
 def test_what_is_wrong_with_weights_is_said(weights, keys, value, sentence):
@@ -83,6 +88,7 @@ def test_deeply_nested_metadata_is_one_sentence(weights):
 
 def test_an_answer_that_is_not_finite_is_an_error(weights, tmp_path):
     model = qecnet.load(weights)
+    assert isinstance(model.network, QECNet)
     with torch.no_grad():
         model.network.classes.scale.fill_(torch.inf)
         model.network.classes.shift.fill_(torch.nan)

@@ -1,6 +1,7 @@
 """The last degrees of an alignment, by the nearest points."""
 
 import sys
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ def about_right(source, target, degrees=8.0):
     centre = source.points.mean(0)
     translation = rotate(TURN, centre) + SHIFT - rotate(rotation, centre) + 0.1
     distance = residual(rotation, translation, source, target)
-    return Alignment(rotation, translation, distance, None, None)
+    return Alignment(rotation, translation, distance, Mock(), Mock())
 
 
 def test_a_start_that_is_about_right_becomes_right():
@@ -48,7 +49,7 @@ def test_what_lies_right_is_left_alone():
     pytest.importorskip("small_gicp")
     source, _ = scans()
     target = PointCloud(rotate(TURN, source.points) + SHIFT)
-    start = Alignment(TURN, SHIFT, residual(TURN, SHIFT, source, target), None, None)
+    start = Alignment(TURN, SHIFT, residual(TURN, SHIFT, source, target), Mock(), Mock())
     assert start.residual < 1e-9
     assert refined(start, source, target).residual <= start.residual
 

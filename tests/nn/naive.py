@@ -36,7 +36,7 @@ def route(votes, activations, iterations, weighting, exponent, scale, shift):
     poses, outputs = [], []
     for v in votes:
         pose = mean(v, activations)
-        weights = [torch.ones_like(a) for a in activations] if weighting == "linear" else None
+        weights = [torch.ones_like(a) for a in activations]
         final = activations
         for _ in range(iterations):
             if weighting == "sigmoid":

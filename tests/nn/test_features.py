@@ -19,7 +19,7 @@ from qecnet.nn import (
     upright_distance,
 )
 from qecnet.nn.features import _turns
-from qecnet.testing import assert_equivariant, equivariance_error
+from qecnet.testing import Kind, assert_equivariant, equivariance_error
 
 SMALL = FeatureConfig(
     classes=3,
@@ -28,7 +28,7 @@ SMALL = FeatureConfig(
     whole=(16, 24),
     summary=20,
 )
-KINDS = ("points", "poses", "scalars")
+KINDS: tuple[Kind, ...] = ("points", "poses", "scalars")
 
 
 def trained(config, dtype):
@@ -81,8 +81,7 @@ def objective(prediction, label=0):
 def test_poses_turn_and_activations_and_scores_do_not(looks, upside_down, weighting, dtype):
     network = trained(replace(SMALL, looks=looks, upside_down=upside_down, weighting=weighting), dtype)
     function, inputs = as_function(network), inputs_of(cloud(dtype))
-    gives = ("poses", "fixed", "fixed")
-    assert_equivariant(function, inputs, KINDS, gives, under=("rotation", "translation"))
+    assert_equivariant(function, inputs, KINDS, ("poses", "fixed", "fixed"), under=("rotation", "translation"))
     tolerance = 1e-5 if dtype == torch.float32 else 1e-9
     for action in ("rotation", "translation"):
         assert equivariance_error(lambda *x: function(*x)[1], inputs, KINDS, "fixed", action, trials=4) <= tolerance

@@ -12,10 +12,10 @@ from qecnet.algebra import angular_distance, checking, multiply, random_quaterni
 from qecnet.datasets import make_shape
 from qecnet.geometry import OrientedPoints, prepare
 from qecnet.nn import QECConfig, QECNet, count_parameters, create_network
-from qecnet.testing import assert_equivariant, equivariance_error
+from qecnet.testing import Kind, assert_equivariant, equivariance_error
 
 SMALL = QECConfig(classes=3, frames=30, patches=8, neighbours=9, capsules=4)
-KINDS = ("points", "poses", "scalars")
+KINDS: tuple[Kind, ...] = ("points", "poses", "scalars")
 
 
 def make_network(config, dtype):
@@ -202,9 +202,12 @@ def test_prediction_reads_the_most_activated_capsule(dtype):
     ("make", "sentence"),
     [
         (lambda: QECConfig(classes=0), "classes is 0; a network needs a whole number, at least 1"),
-        (lambda: QECConfig(classes=2.5), "classes is 2.5"),
-        (lambda: replace(SMALL, weighting="huber"), "weighting is 'huber'"),
-        (lambda: replace(SMALL, gradients="first"), "gradients is 'first'; it must be one of last, all"),
+        (lambda: QECConfig(classes=2.5), "classes is 2.5"),  # type: ignore[arg-type]
+        (lambda: replace(SMALL, weighting="huber"), "weighting is 'huber'"),  # type: ignore[arg-type]
+        (
+            lambda: replace(SMALL, gradients="first"),  # type: ignore[arg-type]
+            "gradients is 'first'; it must be one of last, all",
+        ),
         (lambda: replace(SMALL, iterations=-1), "iterations is -1"),
         (lambda: replace(SMALL, exponent=5.0), "exponent is 5.0"),
         (lambda: replace(SMALL, capsules=0), "capsules is 0; it must be at least 1"),

@@ -3,6 +3,7 @@
 import pytest
 import torch
 from scipy.spatial import cKDTree
+from tests.kinds import present
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion, rotate
 from qecnet.nn import Capsules
@@ -28,7 +29,7 @@ def trained(dtype, given=5, hidden=16, features=7, reach=0.5):
     torch.manual_seed(0)
     reading = Reading(given, hidden, features, reach).to(dtype)
     for parameter in (reading.normalised.running_mean, reading.normalised.weight, reading.normalised.bias):
-        torch.nn.init.uniform_(parameter, 0.1, 0.5)
+        torch.nn.init.uniform_(present(parameter), 0.1, 0.5)
     return reading.eval()
 
 
@@ -93,10 +94,10 @@ def test_a_reading_changes_neither_with_a_rotation_nor_with_who_comes_first_or_t
 def test_the_gradient_goes_through_features_and_is_finite_where_all_stand_in_one_place(dtype):
     reading, others = trained(dtype).train(), capsules(2, 6, dtype, features=5)
     others = Capsules(torch.zeros_like(others.positions), others.poses, others.activations, others.features)
-    others.features.requires_grad_()
+    features = present(others.features).requires_grad_()
     everyone = torch.arange(6).expand(2, 6, 6)
     reading(others, others, everyone).features[..., 0].sum().backward()
-    assert others.features.grad.isfinite().all()
+    assert present(features.grad).isfinite().all()
     assert all(p.grad.isfinite().all() for p in reading.parameters())
 
 

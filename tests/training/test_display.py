@@ -3,6 +3,7 @@
 import io
 import sys
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -49,7 +50,7 @@ def test_without_matplotlib_there_are_no_curves(tmp_path, monkeypatch):
 
 
 def test_tensorboard_is_given_the_numbers_of_a_row(tmp_path, monkeypatch):
-    written = []
+    written: list[Any] = []
 
     class Writer:
         def __init__(self, folder):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.kinds import present
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
@@ -172,7 +173,7 @@ def test_the_limit_on_the_gradient_holds(cache, tiny):
     state = new_state(settings, CLASSES, ALONE.device)
     batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
     train_step(state.network, state, batch, TURNS, settings, 0, ALONE)
-    norm = torch.stack([p.grad.norm() for p in state.network.parameters()]).norm()
+    norm = torch.stack([present(p.grad).norm() for p in state.network.parameters()]).norm()
     assert norm <= 1.001e-3
 
 
@@ -182,12 +183,12 @@ def test_the_average_moves_a_share_of_the_way_and_takes_the_networks_buffers(cac
     before = [parameter.clone() for parameter in state.network.parameters()]
     batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
     train_step(state.network, state, batch, TURNS, settings, 0, ALONE)
-    for kept, old, new in zip(state.average.parameters(), before, state.network.parameters(), strict=True):
+    for kept, old, new in zip(present(state.average).parameters(), before, state.network.parameters(), strict=True):
         assert not torch.equal(old, new)
         torch.testing.assert_close(kept, 0.75 * old + 0.25 * new)
     buffers = dict(state.network.named_buffers())
     assert any(buffer.abs().sum() > 0 for name, buffer in buffers.items() if name.endswith("running_mean"))
-    assert all(torch.equal(buffer, buffers[name]) for name, buffer in state.average.named_buffers())
+    assert all(torch.equal(buffer, buffers[name]) for name, buffer in present(state.average).named_buffers())
 
 
 def test_validation_draws_nothing_and_leaves_the_network_as_it_was(cache, tiny):

@@ -99,7 +99,8 @@ def test_earlier_looks_count_half_for_the_class(tiny):
     )
     found = losses(prediction, labels, TURNS, tiny(loss="cross_entropy", smoothing=0.15), 0)
     torch.testing.assert_close(found.classification, last + first / 2)
-    assert (found.total, found.pose) == (found.classification, 0)
+    assert found.total == found.classification
+    assert found.pose == 0
 
 
 def test_aligned_and_siamese_add_up(prediction, tiny):

@@ -90,7 +90,7 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"learning_rate": -1}, "learning_rate is -1.0; it must be above 0"),
         ({"weighting": "soft"}, "weighting is 'soft'; it must be one of sigmoid, linear, lq"),
         ({"config": "ours"}, "config is 'ours'; it must be one of features, paper, release"),
-        ({"margin": 0.1}, "margin is 0.1; it must be two numbers"),
+        ({"margin": 0.1}, "margin is 0.1; it must be a list"),
         ({"validation": 1}, "validation is 1.0; it must be at least 0 and below 1"),
         ({"siamese": 0.1, "subsamplings": 1}, "subsamplings is 1; the siamese loss compares two"),
         ({"patches": 9999}, "patches is 9999; it must be at most the 512 frames"),

@@ -115,7 +115,7 @@ def test_the_newest_request_replaces_those_that_wait(serving):
         async with serving() as client, connect(client) as (page, _):
             for number in range(1, 30):
                 await page.send_str(message(number))
-            numbers = []
+            numbers: list[int] = []
             while not numbers or numbers[-1] != 29:
                 numbers.append((await receive(page))["id"])
             assert numbers == sorted(numbers)
@@ -292,11 +292,11 @@ def mask(data):
 def test_only_the_files_of_the_page_are_served(serving):
     async def run():
         async with serving() as client:
-            for path in PAGE.glob("*.*"):
-                response = await client.get("/" if path.name == "index.html" else f"/{path.name}")
-                assert response.status == (404 if path.suffix == ".txt" else 200), path.name
+            for file in PAGE.glob("*.*"):
+                response = await client.get("/" if file.name == "index.html" else f"/{file.name}")
+                assert response.status == (404 if file.suffix == ".txt" else 200), file.name
                 if response.status == 200:
-                    assert await response.read() == path.read_bytes()
+                    assert await response.read() == file.read_bytes()
                     assert "default-src 'none'" in response.headers["Content-Security-Policy"]
             for path in ("/..%2Fapp.py", "/../app.py", "/%2e%2e%2fwire.py", "/page", "/main.js%00", f"/{300 * 'a'}.js"):
                 assert (await client.get(path)).status == 404, path

@@ -8,11 +8,13 @@ from io import BytesIO
 import numpy as np
 import pytest
 import torch
+from tests.kinds import as_cloud
 
 from qecnet.datasets import make_shape
 from qecnet.formats import write
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.viewer import reader as module
+from qecnet.viewer.wire import unpack
 
 POINTS = b"0 0 1\n1 2 3\n4 5 7\n"
 
@@ -64,7 +66,7 @@ def test_an_invalid_file_is_refused_in_a_sentence(reader, name, data, sentence):
 
 def test_too_many_points_are_refused(monkeypatch):
     monkeypatch.setattr(module, "MAX_POINTS", 2)
-    header, _ = module.unpack(module._parse("a.xyz", POINTS))
+    header, _ = unpack(module._parse("a.xyz", POINTS))
     assert header["error"] == "a.xyz: has 3 points or triangles; the viewer accepts 2"
 
 
@@ -90,7 +92,7 @@ def test_a_failed_start_is_retried(monkeypatch):
             patch.setattr(module, "_START_SECONDS", 0.0)
             reader.start()
         assert reader._process is None
-        assert len(reader.read("a.xyz", POINTS)) == 3
+        assert len(as_cloud(reader.read("a.xyz", POINTS))) == 3
     finally:
         reader.close()
 

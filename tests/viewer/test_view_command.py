@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
+from tests.kinds import present
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
@@ -114,10 +115,10 @@ def test_a_browser_is_opened(tmp_path):
     script.write_text(f'#!/bin/sh\necho "$1" > {tmp_path}/opened\n')
     script.chmod(0o755)
     environment = os.environ | {"BROWSER": str(script)}
-    command = [QEC, "view", "--port", "0"]
+    command = [str(QEC), "view", "--port", "0"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
-        address = process.stdout.readline().split()[2]
+        address = present(process.stdout).readline().split()[2]
         end = time.monotonic() + 30
         while not (tmp_path / "opened").exists() and time.monotonic() < end:
             time.sleep(0.05)

@@ -13,6 +13,8 @@ from .prediction import PatchCapsules, Prediction, VotingRound
 from .registry import Network, check_at_most, register_network
 from .voting import RoutingConfig
 
+_MOST_ROUTINGS = 20_000  # patches × iterations: what bounds the time of a damaged file, which each alone does not
+
 
 @dataclass(frozen=True)
 class QECConfig(RoutingConfig):
@@ -40,6 +42,9 @@ class QECConfig(RoutingConfig):
             if getattr(self, name) > self.frames:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at most the {self.frames} frames")
         check_at_most(self, patches=4096, neighbours=1024, capsules=4096)
+        if self.patches * self.iterations > _MOST_ROUTINGS:
+            both = f"patches is {self.patches} and iterations is {self.iterations}"
+            raise ValueError(f"{both}; their product must be at most {_MOST_ROUTINGS:,}")
 
 
 class QECNet(Network):

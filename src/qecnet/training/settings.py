@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import reprlib
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from qecnet.algebra import Weighting
 from qecnet.geometry import Method, PrepareConfig
@@ -22,6 +23,7 @@ from qecnet.nn import (
     reads_candidates,
     training_defaults,
 )
+from qecnet.schema import decode_value
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -208,32 +210,15 @@ def checked(name: str, value: Any) -> Any:
     """Convert the value of a setting to its type; a ValueError says what it must be."""
     types = get_type_hints(Settings)
     if name not in types:
-        raise ValueError(f"{name} is not a setting; use one of {', '.join(types)}")
-    kind = types[name]
-    if get_origin(kind) is Literal or name == "config":
-        choices = get_args(kind) or list_networks()
-        if value in choices:
-            return value
-        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(choices)}")
-    if get_origin(kind) is tuple:
-        if isinstance(value, list | tuple) and len(value) == 2 and all(_is_number(v) for v in value):
-            return float(value[0]), float(value[1])
-        raise ValueError(f"{name} is {value!r}; it must be two numbers, as in {name}=[0.1, 0.1]")
-    if kind is float and _is_number(value):
-        return float(value)
-    if kind is float or type(value) is not kind:
-        words = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
-        raise ValueError(f"{name} is {value!r}; it must be {words[kind]}")
-    return value
+        raise ValueError(f"{reprlib.repr(name)[1:-1]} is not a setting; use one of {', '.join(types)}")
+    if name == "config" and value not in list_networks():
+        raise ValueError(f"config is {reprlib.repr(value)}; it must be one of {', '.join(list_networks())}")
+    return decode_value(value, types[name], name)
 
 
 def json_of(settings: Settings) -> dict[str, Any]:
     """Convert settings to JSON values, with lists for tuples."""
     return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items()}
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _preset(name: str) -> dict[str, Any]:
