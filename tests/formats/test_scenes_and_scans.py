@@ -96,6 +96,55 @@ def test_a_format_that_is_only_read_is_converted(tmp_path):
         move_file(source, tmp_path / "b.dae", MOTION)
 
 
+def separate_gltf(folder, name):
+    """A scene whose buffers are in `name`, as a glTF refers to it, and the bytes of that file."""
+    files = trimesh.Scene([trimesh.creation.box()]).export(file_type="gltf")
+    document = json.loads(files["model.gltf"])
+    starts, data = [], b""
+    for buffer in document["buffers"]:
+        starts.append(len(data))
+        data += files[buffer["uri"]]
+    for view in document["bufferViews"]:
+        view["byteOffset"] = view.get("byteOffset", 0) + starts[view["buffer"]]
+        view["buffer"] = 0
+    document["buffers"] = [{"uri": name, "byteLength": len(data)}]
+    return save(folder / "a.gltf", json.dumps(document).encode()), data
+
+
+@pytest.mark.parametrize("name", ["scene.bin", "parts/my%20scene.bin"])
+def test_a_gltf_is_read_with_its_bin_file_and_moved_into_one_file(tmp_path, name):
+    (tmp_path / "parts").mkdir()
+    path, data = separate_gltf(tmp_path, name)
+    save(tmp_path / name.replace("%20", " "), data)
+    mesh = as_mesh(read(path))
+    assert mesh.vertices.abs().amax() == 0.5
+    (tmp_path / "out").mkdir()
+    move_file(path, tmp_path / "out" / "b.gltf", MOTION)
+    moved = as_mesh(read(tmp_path / "out" / "b.gltf"))
+    np.testing.assert_allclose(moved.vertices.numpy(), MOTION.points(mesh.vertices.numpy()), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["../secret.bin", "/etc/secret.bin", ".secret.bin", "secret.key", "link.bin", "absent.bin"]
+)
+def test_a_gltf_opens_no_other_files(tmp_path, name):
+    (tmp_path / "in").mkdir()
+    path, data = separate_gltf(tmp_path / "in", name)
+    for other in ("secret.bin", "in/.secret.bin", "in/secret.key"):
+        save(tmp_path / other, data)
+    (tmp_path / "in" / "link.bin").symlink_to(tmp_path / "secret.bin")
+    with pytest.raises(ReadError, match="keeps its data in another file"):
+        read(path)
+
+
+def test_a_bin_file_above_the_limit_is_not_opened(tmp_path, monkeypatch):
+    path, data = separate_gltf(tmp_path, "scene.bin")
+    save(tmp_path / "scene.bin", data.ljust(2 << 20, b"\0"))
+    monkeypatch.setenv("QECNET_MAX_UNPACKED_MB", "1")
+    with pytest.raises(ReadError, match=r"a\.gltf: unpacks to 2 MB"):
+        read(path)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

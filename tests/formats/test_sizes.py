@@ -96,6 +96,21 @@ def test_empty_faces_take_little_memory(tmp_path):
 
 def test_moving_obeys_the_limit_too(tmp_path, monkeypatch):
     monkeypatch.setenv("QECNET_MAX_UNPACKED_MB", "1")
-    path = save_npz(tmp_path / "scan.npz", points=np.eye(3), noise=np.zeros(MB))
-    with pytest.raises(ValueError, match="unpacks to 8 MB"):
+    path = save_npz(tmp_path / "scan.npz", points=np.zeros((MB, 3)))
+    with pytest.raises(ValueError, match="unpacks to 24 MB"):
         move_bytes(path.read_bytes(), ".npz", NOTHING)
+
+
+def test_other_members_are_moved_as_they_are_packed(tmp_path, monkeypatch):
+    monkeypatch.setenv("QECNET_MAX_UNPACKED_MB", "1")
+    before = save_npz(tmp_path / "a.npz", noise=np.arange(MB), points=np.eye(3), more=np.ones(3))
+    move_file(before, tmp_path / "b.npz", NOTHING)
+    members = []
+    for path in (before, tmp_path / "b.npz"):
+        with zipfile.ZipFile(path) as archive:
+            assert archive.testzip() is None
+            members.append({i.filename: (i.CRC, i.compress_size, i.file_size) for i in archive.infolist()})
+    assert members[0] == members[1]
+    with np.load(tmp_path / "b.npz") as after:
+        np.testing.assert_array_equal(after["noise"], np.arange(MB))
+        np.testing.assert_array_equal(after["more"], np.ones(3))

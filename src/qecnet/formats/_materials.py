@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 
 from qecnet.files import write_whole
+from qecnet.formats._beside import find_beside, is_regular
 
 _LIBRARY = re.compile(rb"^[ \t]*mtllib[ \t]+([^\r\n]*\S)", re.MULTILINE)
 _TEXTURE = re.compile(rb"^[ \t]*(?:map_\w+|bump|disp|decal|refl|norm)[ \t]+([^\r\n]*\S)", re.MULTILINE)
@@ -78,7 +78,7 @@ class MaterialCopy:
         for candidate in (name, name.with_name(f"{self._target.stem}-{name.name}")):
             path = folder / candidate
             known = self._planned.get(path)
-            if known is None and _is_regular(path):
+            if known is None and is_regular(path):
                 known = path.read_bytes()
                 if known == data:
                     return os.fsencode(candidate.as_posix())
@@ -89,23 +89,7 @@ class MaterialCopy:
 
 
 def _find_file(folder: Path, reference: bytes, suffixes: set[str]) -> PurePath | None:
-    """The path below `folder` that a reference names: a regular file of these kinds, neither hidden nor a link."""
-    name = PurePath(os.fsdecode(reference).replace("\\", "/"))
-    if name.suffix.lower() not in suffixes or name.is_absolute() or "\0" in str(name):
-        return None
-    if any(part.startswith(".") for part in name.parts):
-        return None
-    folders = [folder.joinpath(*name.parts[:depth]) for depth in range(1, len(name.parts))]
-    if any(path.is_symlink() for path in folders) or not _is_regular(folder / name):
-        return None
-    return name
-
-
-def _is_regular(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except OSError:
-        return False
+    return find_beside(folder, os.fsdecode(reference), suffixes)
 
 
 def _rewrite(data: bytes, edits: Iterator[tuple[int, int, bytes]]) -> bytes:

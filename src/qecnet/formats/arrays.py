@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import math
-import shutil
+import struct
 import zipfile
 from typing import IO, Any
 
@@ -18,6 +18,7 @@ from qecnet.formats.motion import Motion
 from qecnet.geometry import PointCloud
 
 _DEFLATE_RATIO = 1032  # the most that deflate can do: 258 bytes in two bits
+_LOCAL_HEADER, _NAME_LENGTHS, _SIZES_FOLLOW = 30, 26, 8  # of a member: bytes, place of two lengths, a flag
 _ZIP = b"PK\x03\x04", b"PK\x05\x06"
 
 
@@ -115,7 +116,6 @@ def _move_npz(data: bytes, motion: Motion) -> bytes:
     with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(out, "w") as moved:
         members = {_name(info): info for info in archive.infolist()}
         points = _points_name(members)
-        check_unpacked_size(sum(info.file_size for info in members.values()))
         for name, info in members.items():
             if name == points:
                 moved.writestr(info, _move_array(_load_member(archive, info), motion))
@@ -124,9 +124,21 @@ def _move_npz(data: bytes, motion: Motion) -> bytes:
                 rotated = motion.directions(_as_float(normals))
                 moved.writestr(info, _save(np.save, rotated.astype(normals.dtype)))
             else:
-                with archive.open(info) as source, moved.open(info, "w") as target:
-                    shutil.copyfileobj(source, target)
+                _copy_packed(data, info, moved)
     return out.getvalue()
+
+
+def _copy_packed(data: bytes, info: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
+    """Copies a member of the archive `data` as it is packed, without unpacking it."""
+    names = struct.unpack_from("<HH", data, info.header_offset + _NAME_LENGTHS)
+    start = info.header_offset + _LOCAL_HEADER + sum(names)
+    assert target.fp is not None
+    target.fp.seek(target.start_dir)
+    info.header_offset, info.flag_bits = target.start_dir, info.flag_bits & ~_SIZES_FOLLOW
+    target.fp.write(info.FileHeader() + data[start : start + info.compress_size])
+    target.start_dir = target.fp.tell()
+    target.filelist.append(info)
+    target.NameToInfo[info.filename] = info
 
 
 def _save(save: Any, *arrays: NDArray[Any], **named: NDArray[Any]) -> bytes:

@@ -90,7 +90,7 @@ def _parse(data: bytes) -> Parts:
 def _open(data: bytes | bytearray) -> _Contents:
     match = _HEADER.match(data)
     if match is None:
-        raise Malformed("begins as a PLY and has no `end_header` line; the file was cut short")
+        raise Malformed("has no header of a PLY, from `ply` to `end_header`; it is damaged or was cut short")
     is_text, elements = _parse_header(match[2].decode("latin-1"))
     if not is_text:
         return _Contents(False, elements, elements, match.end(), memoryview(data)[match.end() :])

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from qecnet.formats import _registry
+from qecnet.formats._parts import Malformed
+from qecnet.formats.scenes import include_buffers
 from qecnet.geometry import Mesh, PointCloud
 
 STANDARD_INPUT = "-"
@@ -92,7 +94,7 @@ def read_cloud(
 
 
 def load_bytes(path: Path) -> bytes:
-    """The content of a regular file, or of standard input."""
+    """The content of a regular file, of a glTF with its separate .bin files, or of standard input."""
     if str(path) == STANDARD_INPUT:
         return _load_standard_input()
     try:
@@ -101,7 +103,10 @@ def load_bytes(path: Path) -> bytes:
             raise ReadError(f"{path}: is a directory; give the path of a file")
         if not stat.S_ISREG(mode):
             raise ReadError(f"{path}: is a device or a pipe; give the path of a file, or - for standard input")
-        return path.read_bytes()
+        data = path.read_bytes()
+        return include_buffers(data, path.parent) if path.suffix.lower() == ".gltf" else data
+    except Malformed as error:
+        raise as_read_error(path, error) from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ReadError(f"{path}: cannot be opened ({reason}); give the path of a file that can be read") from error

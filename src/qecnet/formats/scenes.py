@@ -5,20 +5,25 @@ Takes the extra `qecnet[formats]`.
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import zipfile
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import numpy as np
 
+from qecnet.formats._beside import find_beside
 from qecnet.formats._format import Format
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
 from qecnet.formats.motion import Motion
 from qecnet.geometry import Mesh
 
 _GLB_HEADER = 12  # magic, version and length of the file
+_INSIDE = "data:"
 _CHUNK_HEADER = 8  # length and kind of a chunk; the first chunk holds JSON
 
 
@@ -95,15 +100,47 @@ def _parse_scene(data: bytes, kind: str) -> Parts:
 def _check_gltf(document: dict[str, Any], size: int) -> None:
     """Refuses what lies in other files, and numbers of elements that the file has no room for."""
     try:
-        buffers = [str(buffer.get("uri", "data:")) for buffer in document.get("buffers", [])]
+        buffers = [str(buffer.get("uri", _INSIDE)) for buffer in document.get("buffers", [])]
         counts = [int(accessor["count"]) for accessor in document.get("accessors", [])]
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         raise Malformed("has a damaged list of buffers or accessors; save it again") from error
-    outside = next((uri for uri in buffers if not uri.startswith("data:")), None)
+    outside = next((uri for uri in buffers if not uri.startswith(_INSIDE)), None)
     if outside is not None:
-        raise Malformed(f"keeps its data in another file ({outside[:40]}); save it as one GLB file")
+        raise Malformed(
+            f"keeps its data in another file ({outside[:40]}), which is not a .bin file beside or below it; "
+            "put it there, or save it as one GLB file"
+        )
     if max(counts, default=0) > size:
         raise Malformed(f"declares {max(counts):,} elements and has {size:,} bytes; its header is wrong")
+
+
+def include_buffers(data: bytes, folder: Path) -> bytes:
+    """A glTF with the buffers included that it keeps in .bin files in or below its own folder.
+
+    Hidden files, symbolic links and everything elsewhere are left out, and then refused when the glTF is parsed.
+    """
+    try:
+        document = _parse_json(data)
+    except Malformed:
+        return data
+    listed = document.get("buffers")
+    outside = {}
+    for number, buffer in enumerate(listed if isinstance(listed, list) else ()):
+        uri = buffer.get("uri", _INSIDE) if isinstance(buffer, dict) else _INSIDE
+        if (
+            isinstance(uri, str)
+            and not uri.startswith(_INSIDE)
+            and (name := find_beside(folder, unquote(uri), {".bin"}))
+        ):
+            outside[number] = folder / name
+    check_unpacked_size(sum(path.stat().st_size for path in outside.values()))
+    for number, path in outside.items():
+        encoded = base64.b64encode(path.read_bytes()).decode()
+        document["buffers"][number]["uri"] = f"{_INSIDE}application/octet-stream;base64,{encoded}"
+    try:
+        return json.dumps(document).encode() if outside else data
+    except RecursionError as error:
+        raise Malformed("has damaged JSON; its lists are too deep") from error
 
 
 def _parse_json(text: bytes) -> dict[str, Any]:
