@@ -142,6 +142,7 @@ def test_gradient_is_bounded_where_the_top_two_meet(gap, dtype, generator):
     assert present(matrix.grad).abs().max() <= 2 * bound
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*should not be instantiated")
 def test_compiled_and_eager_agree(generator):
     """One graph, forward and backward."""

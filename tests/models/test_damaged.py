@@ -12,6 +12,7 @@ import qecnet
 from qecnet.datasets import make_shape
 from qecnet.files import read_tensors, write_tensors
 from qecnet.models import Failure
+from qecnet.nn import QECNet
 
 
 def alter(path: Path, keys: tuple, value: object) -> None:

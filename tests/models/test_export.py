@@ -54,6 +54,7 @@ def check_torch_export(model):
             assert ((poses * expected_poses).sum(-1).abs() > 1 - 1e-6).all()
 
 
+@pytest.mark.slow
 def test_torch_export_takes_a_batch_of_any_size(model):
     check_torch_export(model)
 

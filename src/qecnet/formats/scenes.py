@@ -126,12 +126,10 @@ def include_buffers(data: bytes, folder: Path) -> bytes:
     listed = document.get("buffers")
     outside = {}
     for number, buffer in enumerate(listed if isinstance(listed, list) else ()):
-        uri = buffer.get("uri", _INSIDE) if isinstance(buffer, dict) else _INSIDE
-        if (
-            isinstance(uri, str)
-            and not uri.startswith(_INSIDE)
-            and (name := find_beside(folder, unquote(uri), {".bin"}))
-        ):
+        uri = buffer.get("uri") if isinstance(buffer, dict) else None
+        if not isinstance(uri, str) or uri.startswith(_INSIDE):
+            continue
+        if (name := find_beside(folder, unquote(uri), {".bin"})) is not None:
             outside[number] = folder / name
     check_unpacked_size(sum(path.stat().st_size for path in outside.values()))
     for number, path in outside.items():
