@@ -75,7 +75,7 @@ def test_frames_as_coloured_axes(run, file, tmp_path):
 
 def test_z_looks_where_it_is_told(run, file, tmp_path):
     out = tmp_path / "frames.npz"
-    assert run("frames", file, "-o", out, "--method", "centred", "--viewpoint", 0.5, 0.5, -9).exit_code == 0
+    assert run("frames", file, "-o", out, "--method", "centred", "--viewpoint", "0.5,0.5,-9").exit_code == 0
     with np.load(out) as frames:
         on_floor = (np.abs(frames["points"][:, 2]) < 1e-4) & frames["valid"]
         z = to_matrix(torch.from_numpy(frames["quaternions"]))[..., 2].numpy()
@@ -185,8 +185,8 @@ def test_what_can_be_prepared_is_with_what_has_no_frame_masked(run, tmp_path, na
     [
         ("--points", 100_000_000_000),
         ("--seed", 99_999_999_999_999_999_999),
-        ("--viewpoint", "inf", 0, 0),
-        ("--viewpoint", "nan", 0, 0),
+        ("--viewpoint", "inf,0,0"),
+        ("--viewpoint", "nan,0,0"),
         ("-o", "folder.npz", "--force"),
     ],
 )

@@ -17,7 +17,7 @@ import qecnet
 from qecnet import DEFAULT_MODEL
 from qecnet.algebra import angular_distance, from_matrix, random_quaternion, rotate, to_matrix
 from qecnet.cli.main import app
-from qecnet.datasets import make_shape
+from qecnet.datasets import make_shape, sample_view
 from qecnet.formats import read, write
 
 QEC = Path(sys.executable).with_name("qec")
@@ -277,3 +277,35 @@ def test_what_is_no_direction_is_refused(run, folder, text):
     refused = run("classify", folder / "chair.ply", "--up", text)
     assert refused.exit_code == 2
     assert "--up" in refused.stderr
+
+
+def test_viewpoints_that_cannot_be_are_one_sentence(run, folder, chair):
+    cloud = chair.sample(2000, torch.Generator().manual_seed(0))
+    view = sample_view(chair, torch.Generator().manual_seed(1)).cloud
+    camera = ",".join(str(value) for value in view.viewpoint.tolist())
+    write(folder / "view.pcd", view)
+    write(folder / "whole.ply", replace(cloud, normals=None))
+    upward = torch.zeros_like(cloud.points) + torch.tensor([0, 0, 1.0], dtype=torch.float64)
+    write(folder / "normals.ply", replace(cloud, normals=upward))
+    assert run("classify", folder / "view.pcd").exit_code == 0
+    assert run("classify", folder / "view.pcd", "--viewpoint", camera).exit_code == 0
+    for file, viewpoint, sentence in (
+        (
+            "whole.ply",
+            ",".join(map(str, cloud.points.mean(0).tolist())),
+            "is inside the shape; give the camera's place",
+        ),
+        ("normals.ply", "0,0,-50", "of the normals look away from the viewpoint (0, 0, -50); give the camera's place"),
+    ):
+        refused = run("classify", folder / file, "--viewpoint", viewpoint)
+        assert refused.exit_code == 1
+        assert len(refused.stderr.splitlines()) == 1
+        assert sentence in refused.stderr
+
+
+def test_a_view_of_too_few_points_is_one_sentence(run, folder):
+    (folder / "few.xyz").write_text("".join(f"{i} {i * i} {i % 3}\n" for i in range(8)))
+    refused = run("classify", folder / "few.xyz", "--viewpoint", "0,0,50")
+    assert refused.exit_code == 1
+    assert refused.stderr.count("\n") == 1
+    assert "has 8 distinct points; a shape needs at least 9" in refused.stderr

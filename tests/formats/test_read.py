@@ -9,7 +9,7 @@ import pytest
 import torch
 from tests.kinds import as_cloud, as_mesh, present
 
-from qecnet.formats import read, read_cloud
+from qecnet.formats import Motion, move_file, read, read_cloud, write
 from qecnet.geometry import Mesh
 
 with warnings.catch_warnings():
@@ -205,6 +205,40 @@ def test_a_pcd_with_padding_counts_and_rows_of_nan(tmp_path):
     cloud = as_cloud(read(save(tmp_path / "organised.pcd", header.encode() + table.tobytes())))
     np.testing.assert_array_equal(cloud.points.numpy(), table["p"][[0, 2, 3, 5]])
     assert cloud.non_finite == 2
+
+
+@pytest.mark.parametrize(
+    ("size", "viewpoint", "place"),
+    [
+        ("WIDTH 6\nHEIGHT 1", "VIEWPOINT 0 0 0 1 0 0 0", None),
+        ("WIDTH 6\nHEIGHT 1", "VIEWPOINT 0 0 1.5 1 0 0 0", [0, 0, 1.5]),
+        ("WIDTH 2\nHEIGHT 3", "VIEWPOINT 0 0 0 1 0 0 0", [0, 0, 0]),
+        ("WIDTH 2\nHEIGHT 3", "VERSION .7", [0, 0, 0]),
+        ("WIDTH 6", "VIEWPOINT 1 2", None),
+        ("WIDTH 6", "VIEWPOINT 1 2 nan 1 0 0 0", None),
+        ("WIDTH 6", "VIEWPOINT a b c 1 0 0 0", None),
+    ],
+)
+def test_the_viewpoint_of_a_pcd_is_read_and_moves_along(tmp_path, size, viewpoint, place):
+    header = (
+        f"VERSION .7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\n{size}\n{viewpoint}\nPOINTS 6\nDATA ascii\n"
+    )
+    body = "".join(f"{i} {i * i} {i % 2}\n" for i in range(6))
+    file = save(tmp_path / "scan.pcd", header + body)
+    found = read(file).viewpoint
+    assert (None if found is None else found.tolist()) == place
+    turn = np.array([[0.0, -1, 0], [1, 0, 0], [0, 0, 1]])
+    motion = Motion(turn, np.array([10.0, 0, 0]), np.zeros(3))
+    move_file(file, tmp_path / "moved.pcd", motion)
+    move_file(file, tmp_path / "moved.npy", motion)
+    moved = read(tmp_path / "moved.pcd")
+    np.testing.assert_allclose(moved.points, motion.points(read(file).points.numpy()))
+    if place is None:
+        assert moved.viewpoint is None
+    else:
+        np.testing.assert_allclose(moved.viewpoint, motion.points(np.array([place]))[0], atol=1e-12)
+        write(tmp_path / "written.pcd", moved)
+        np.testing.assert_allclose(read(tmp_path / "written.pcd").viewpoint, moved.viewpoint)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
-from qecnet.geometry import PointCloud, PrepareConfig, default_radii, local_frames, prepare
+from qecnet.geometry import (
+    PointCloud,
+    PrepareConfig,
+    check_viewpoint,
+    default_radii,
+    drop_implausible_viewpoint,
+    local_frames,
+    prepare,
+)
 
 FLAT = torch.rand(500, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * torch.tensor([1, 1, 0])
 SMALL = PrepareConfig(points=1500, frames=64)
@@ -52,9 +60,10 @@ def test_large_clouds_are_thinned_by_the_generator(bumpy):
 
 def test_signs_come_from_the_configured_rule(bumpy):
     cloud = PointCloud(bumpy + 7, normals=torch.nn.functional.normalize(bumpy, dim=-1))
+    cloud = cloud.seen_from(torch.tensor([7.0, 7, 60]))
     inward, outward, given, seen = (
         prepare(cloud, dataclasses.replace(SMALL, points=2000, method="centred", sign=sign))
-        for sign in ("inward", "outward", "normals", (7.0, 7.0, 60.0))
+        for sign in ("inward", "outward", "normals", "camera")
     )
     z = [to_matrix(p.frames)[..., 2] for p in (inward, outward, given, seen)]
     assert torch.allclose(z[0], -z[1], atol=1e-5)
@@ -117,6 +126,44 @@ def test_too_small_a_configuration_is_one_sentence(values):
         PrepareConfig(**values)
 
 
-def test_a_viewpoint_that_is_nowhere_is_one_sentence():
-    with pytest.raises(ValueError, match=r"viewpoint is \(inf, 0, 0\)"):
-        PrepareConfig(sign=(float("inf"), 0, 0))
+def test_normals_look_toward_the_camera_in_any_place_and_scale():
+    generator = torch.Generator().manual_seed(0)
+    ball = torch.nn.functional.normalize(torch.randn(3000, 3, generator=generator, dtype=torch.float64), dim=-1)
+    camera = torch.tensor([0.0, 0, 4], dtype=torch.float64)
+    cap = 100 * ball[ball[:, 2] > 0.3] + 7
+    config = dataclasses.replace(SMALL, points=3000, method="centred", sign="camera")
+    seen = prepare(PointCloud(cap).seen_from(100 * camera + 7), config)
+    z = to_matrix(seen.frames.double())[..., 2]
+    towards = 100 * camera + 7 - seen.restore(seen.positions)
+    assert seen.valid.sum() > 0.9 * len(seen.valid)
+    assert ((z * towards).sum(-1)[seen.valid] > 0).all()
+    unknown, outward = (prepare(PointCloud(cap), dataclasses.replace(config, sign=s)) for s in ("camera", "outward"))
+    assert torch.equal(unknown.frames, outward.frames)
+
+
+def test_a_viewpoint_rotates_with_the_cloud():
+    cloud = PointCloud(torch.rand(50, 3, dtype=torch.float64, generator=seeded(0)))
+    cloud = cloud.seen_from(torch.tensor([0, 0, 9], dtype=torch.float64))
+    q = random_quaternion((), 3, dtype=torch.float64)
+    assert torch.allclose(cloud.rotated(q).viewpoint, rotate(q, cloud.viewpoint))
+    small = cloud.clean().normalized(torch.float64)
+    assert torch.allclose(small.restore(small.viewpoint), cloud.viewpoint)
+    assert torch.equal(cloud.select(torch.arange(9)).viewpoint, cloud.viewpoint)
+
+
+def test_a_viewpoint_that_cannot_be_is_one_sentence():
+    generator = torch.Generator().manual_seed(0)
+    normals = torch.nn.functional.normalize(torch.randn(500, 3, generator=generator, dtype=torch.float64), dim=-1)
+    normals = normals[normals[:, 2] > 0.3]
+    above = torch.tensor([0.0, 0, 5], dtype=torch.float64)
+    cap = PointCloud(normals, normals, "scan.ply")
+    check_viewpoint(cap)
+    check_viewpoint(cap.seen_from(above))
+    with pytest.raises(ValueError, match=r"scan.ply: the viewpoint \(0, 0, 0.6\) is inside the shape; give the camera"):
+        check_viewpoint(cap.seen_from(torch.tensor([0, 0, 0.6], dtype=torch.float64)))
+    with pytest.raises(ValueError, match=r"scan.ply: 100% of the normals look away from the viewpoint \(0, 0, -5\)"):
+        check_viewpoint(cap.seen_from(-above))
+    assert drop_implausible_viewpoint(cap.seen_from(-above)).viewpoint is None
+    assert drop_implausible_viewpoint(cap.seen_from(above)).viewpoint is not None
+    with pytest.raises(ValueError, match=r"scan.ply: the viewpoint is \[inf, 0.0, 0.0\]; give three"):
+        cap.seen_from(torch.tensor([float("inf"), 0, 0]))

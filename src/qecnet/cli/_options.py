@@ -21,7 +21,10 @@ __all__ = [
     "KnownUp",
     "ModelName",
     "Seed",
+    "Triple",
+    "Viewpoint",
     "Workers",
+    "parse_triple",
 ]
 
 INDEX = "qec-index"
@@ -46,7 +49,7 @@ def _check_seed(seed: int) -> int:
     return seed
 
 
-def _parse_triple(text: str) -> Triple:
+def parse_triple(text: str) -> Triple:
     """Three finite numbers, separated by commas."""
     try:
         x, y, z = (float(word) for word in text.split(","))
@@ -62,7 +65,7 @@ def _parse_direction(text: str) -> Triple:
     sign, axis = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
     if axis in ("x", "y", "z"):
         return Triple(*(sign * (axis == name) for name in "xyz"))
-    direction = _parse_triple(text)
+    direction = parse_triple(text)
     if not any(direction):
         raise typer.BadParameter(f"{text!r} has no direction; give an axis, such as z, or three numbers.")
     return direction
@@ -93,6 +96,17 @@ KnownUp = Annotated[
         parser=_parse_direction,
         help="Direction that is known to be up in the input, in its own coordinates: an axis (z, -y) or three numbers "
         "(0.1,0,1). Orientations are then rotations that bring z there.",
+        show_default=False,
+    ),
+]
+Viewpoint = Annotated[
+    Triple | None,
+    typer.Option(
+        "--viewpoint",
+        metavar="X,Y,Z",
+        parser=parse_triple,
+        help="Place of the camera that saw the shape from one side, in the coordinates of the file, such as 0,0,1.5. "
+        "Default: what the file says, which PCD can.",
         show_default=False,
     ),
 ]

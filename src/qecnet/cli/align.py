@@ -118,7 +118,8 @@ def _scaled(path: Path, factor: float) -> Path | Mesh | PointCloud:
     shape = read(path)
     if isinstance(shape, Mesh):
         return replace(shape, vertices=shape.vertices * factor, name=str(path))
-    return replace(shape, points=shape.points * factor, name=str(path))
+    viewpoint = None if shape.viewpoint is None else shape.viewpoint * factor
+    return replace(shape, points=shape.points * factor, viewpoint=viewpoint, name=str(path))
 
 
 def _print_json(found: Alignment, motion: Motion, output: Path | None, copied: list[Path]) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, Files, KnownUp, ModelName, Seed, Workers
+from qecnet.cli._options import DEFAULT_MODEL, Files, KnownUp, ModelName, Seed, Viewpoint, Workers
 from qecnet.cli._output import angle_about_axis, one_sentence, print_table, printable
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ def classify(
         ),
     ] = 0.0,
     up: KnownUp = None,
+    viewpoint: Viewpoint = None,
     seed: Seed = 0,
     workers: Workers = None,
 ) -> None:
@@ -53,7 +54,9 @@ def classify(
             from qecnet.models import load
         paths, missing = find_shapes(files)
         loaded = load(model)
-        answers = loaded.predict_many(paths, seed=seed, workers=workers or count_processes(len(paths)), up=up)
+        answers = loaded.predict_many(
+            paths, seed=seed, workers=workers or count_processes(len(paths)), up=up, viewpoint=viewpoint
+        )
         failed: list[Failure] = []
         results = _report_failures(chain(missing, answers), failed)
         results = with_progress(results, "classifying", len(paths), silent=sys.stdout.isatty())

@@ -12,7 +12,7 @@ import typer
 from torch import Tensor
 
 from qecnet.algebra import to_matrix
-from qecnet.cli._options import MAX_POINTS, Force, Seed
+from qecnet.cli._options import MAX_POINTS, Force, Seed, Triple, parse_triple
 from qecnet.cli._output import check_writable, one_sentence
 from qecnet.files import replace_when_done
 from qecnet.formats import read_cloud
@@ -38,8 +38,10 @@ def frames(
         ),
     ] = "inward",
     viewpoint: Annotated[
-        tuple[float, float, float] | None,
-        typer.Option(metavar="X Y Z", help="Position of the scanner, towards which z axes point instead."),
+        Triple | None,
+        typer.Option(
+            metavar="X,Y,Z", parser=parse_triple, help="Place of the camera, towards which z axes point instead."
+        ),
     ] = None,
     points: Annotated[
         int,
@@ -68,9 +70,10 @@ def frames(
                 check_writable(path, force, suffixes)
         generator = torch.Generator().manual_seed(seed)
         cloud = read_cloud(file, points, generator=generator)
-        config = PrepareConfig(
-            points, max(MIN_POINTS, min(count, len(cloud), points)), method=method, sign=viewpoint or sign
-        )
+        if viewpoint is not None:
+            cloud = cloud.seen_from(torch.tensor(viewpoint, dtype=torch.float64))
+        side = sign if viewpoint is None else "camera"
+        config = PrepareConfig(points, max(MIN_POINTS, min(count, len(cloud), points)), method=method, sign=side)
         start = time.perf_counter()
         prepared = prepare(cloud, config, generator)
         took = time.perf_counter() - start

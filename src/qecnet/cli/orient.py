@@ -12,7 +12,7 @@ import typer
 
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, Files, Force, KnownUp, ModelName, Seed, Workers
+from qecnet.cli._options import DEFAULT_MODEL, Files, Force, KnownUp, ModelName, Seed, Viewpoint, Workers
 from qecnet.cli._output import angle_about_axis, one_sentence, printable
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ def orient(
     ],
     model: ModelName = DEFAULT_MODEL,
     up: KnownUp = None,
+    viewpoint: Viewpoint = None,
     output_up: Annotated[
         Literal["y", "z"] | None,
         typer.Option(
@@ -80,7 +81,7 @@ def orient(
         targets, failures = _plan(files, output, force, skip_existing)
         processes = 1 if Path(_STANDARD_INPUT) in targets else workers or count_processes(len(targets))
         threshold = 0.0 if force_doubtful else min_confidence
-        answers = load(model).predict_many(targets, seed=seed, workers=processes, up=up)
+        answers = load(model).predict_many(targets, seed=seed, workers=processes, up=up, viewpoint=viewpoint)
         for failure in failures:
             _print_failure(failure, as_json)
         for answer in with_progress(answers, "orienting", len(targets)):

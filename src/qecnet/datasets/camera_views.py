@@ -227,7 +227,7 @@ def _nearest_of_each(cell: Array, depth: Array, side: int) -> Array:
     nearest = np.flatnonzero(depth == _front(cell, depth, side)[cell])
     chosen = np.zeros(side * side, np.int64)
     chosen[cell[nearest]] = nearest  # of several at the same depth, one
-    return nearest[chosen[cell[nearest]] == nearest]
+    return np.asarray(nearest[chosen[cell[nearest]] == nearest])
 
 
 def _floor_remains(surface: Array, camera: Array, rng: np.random.Generator) -> Array:
@@ -240,7 +240,7 @@ def _floor_remains(surface: Array, camera: Array, rng: np.random.Generator) -> A
     count = int(len(surface) * size**2 / 4)  # about as dense as a sphere's surface
     angle, reach = 2 * np.pi * rng.random(count), size * np.sqrt(rng.random(count))
     offsets = np.stack([reach * np.cos(angle), reach * np.sin(angle), np.zeros(count)], axis=1)
-    return (offsets + np.array([foot[0], foot[1], low])).astype(np.float32)
+    return np.asarray(offsets + np.array([foot[0], foot[1], low]), np.float32)
 
 
 def _random_direction(rng: np.random.Generator) -> Array:

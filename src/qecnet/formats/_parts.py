@@ -18,11 +18,15 @@ class Malformed(ValueError):
 
 
 class Parts(NamedTuple):
-    """points: (N, 3) float64; faces: (F, 3) int64 or None for a cloud; normals: (N, 3) float64 or None."""
+    """points: (N, 3) float64; faces: (F, 3) int64 or None for a cloud; normals: (N, 3) float64 or None.
+
+    viewpoint: (3,) float64, where the camera was, or None if the file does not say.
+    """
 
     points: NDArray[np.float64]
     faces: NDArray[np.int64] | None = None
     normals: NDArray[np.float64] | None = None
+    viewpoint: NDArray[np.float64] | None = None
 
 
 def check_unpacked_size(size: int) -> None:

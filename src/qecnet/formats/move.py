@@ -89,7 +89,8 @@ def _move_shape(shape: Mesh | PointCloud, motion: Motion) -> Mesh | PointCloud:
     if isinstance(shape, Mesh):
         return replace(shape, vertices=_apply(motion.points, shape.vertices))
     normals = None if shape.normals is None else _apply(motion.directions, shape.normals)
-    return replace(shape, points=_apply(motion.points, shape.points), normals=normals)
+    viewpoint = None if shape.viewpoint is None else _apply(motion.points, shape.viewpoint[None])[0]
+    return replace(shape, points=_apply(motion.points, shape.points), normals=normals, viewpoint=viewpoint)
 
 
 def _apply(move: Callable[[Array], Array], values: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import lzf
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from qecnet.formats._encoding import cloud_table, encode_little_endian
 from qecnet.formats._format import Format
@@ -20,8 +21,10 @@ from qecnet.geometry import PointCloud
 _MAGIC = re.compile(rb"(VERSION|FIELDS)[ \t]")
 _HEADER = re.compile(rb"(.*?)^DATA[ \t]+(\w+)[ \t]*\r?\n", re.DOTALL | re.MULTILINE)
 _TYPES = {t: f"<{t.lower()}" for t in ("F4", "F8", "I1", "I2", "I4", "I8", "U1", "U2", "U4", "U8")}
+_VIEWPOINT = re.compile(rb"^[ \t]*VIEWPOINT\b[^\r\n]*(\r\n|\n|\r)", re.MULTILINE)
 _LZF_RATIO = 88  # three bytes of LZF become 264 at the most
 _NORMALS = ("normal_x", "normal_y", "normal_z")
+_NO_VIEWPOINT = ["0", "0", "0", "1", "0", "0", "0"]
 
 
 class _Field(NamedTuple):
@@ -39,6 +42,7 @@ class _Header(NamedTuple):
     points: int
     encoding: bytes
     end: int
+    viewpoint: NDArray[np.float64] | None  # (7,), place and rotation WXYZ
 
     @property
     def row(self) -> int:
@@ -62,7 +66,11 @@ def _parse(data: bytes) -> Parts:
     points = stack_columns(columns, XYZ)
     if points is None:
         raise Malformed("has no fields x, y and z; a cloud needs them")
-    return Parts(points, normals=stack_columns(columns, _NORMALS))
+    return Parts(
+        points,
+        normals=stack_columns(columns, _NORMALS),
+        viewpoint=None if header.viewpoint is None else header.viewpoint[:3],
+    )
 
 
 def _parse_header(data: bytes) -> _Header:
@@ -73,7 +81,8 @@ def _parse_header(data: bytes) -> _Header:
         raise Malformed(f"has DATA {match[2][:30]!r}; it may be ascii, binary or binary_compressed")
     words = [line.split() for line in re.split("\r\n|\n|\r", match[1].decode("latin-1"))]
     entries = {key: values for key, *values in filter(None, words)}
-    return _Header(_parse_fields(entries), _parse_count(entries), match[2], match.end())
+    viewpoint = _parse_viewpoint(entries)
+    return _Header(_parse_fields(entries), _parse_count(entries), match[2], match.end(), viewpoint)
 
 
 def _parse_fields(entries: dict[str, list[str]]) -> list[_Field]:
@@ -107,6 +116,24 @@ def _parse_count(entries: dict[str, list[str]]) -> int:
     if count == 0:
         raise Malformed("has no points; a cloud needs at least one")
     return count
+
+
+def _parse_viewpoint(entries: dict[str, list[str]]) -> NDArray[np.float64] | None:
+    """Where the camera was, (7,); None if the header does not say.
+
+    VIEWPOINT is the camera's place and its rotation. Programs that know nothing write 0 0 0 1 0 0 0, so this counts
+    only for an organised cloud, which has the rows and columns of an image.
+    """
+    words = entries.get("VIEWPOINT", _NO_VIEWPOINT)
+    try:
+        numbers = np.array([float(word) for word in words])
+    except ValueError:
+        return None
+    if len(numbers) != len(_NO_VIEWPOINT) or not np.isfinite(numbers).all():
+        return None
+    is_organised = entries.get("HEIGHT", ["1"]) not in (["1"], ["0"])
+    is_known = is_organised or (numbers != np.array(_NO_VIEWPOINT, np.float64)).any()
+    return numbers if is_known else None
 
 
 def _columns(body: bytes | bytearray, header: _Header) -> dict[str, NDArray[Any]]:
@@ -147,6 +174,9 @@ def _compress(raw: bytes) -> bytes:
 
 def _move(data: bytes, motion: Motion) -> bytes:
     header = _parse_header(data)
+    if header.viewpoint is not None:
+        data = _move_viewpoint(data, header, header.viewpoint, motion)
+        header = _parse_header(data)
     before, body = data[: header.end], data[header.end :]
     if header.encoding == b"ascii":
         names = [name for field in header.fields for name in (field.name, *[""] * (field.items - 1))]
@@ -155,6 +185,27 @@ def _move(data: bytes, motion: Motion) -> bytes:
     moved = bytearray(_decompress(body, header.points * header.row) if is_packed else body)
     move_columns(_columns(moved, header), _NORMALS, motion)
     return before + (_compress(bytes(moved)) if is_packed else moved)
+
+
+def _move_viewpoint(data: bytes, header: _Header, viewpoint: NDArray[np.float64], motion: Motion) -> bytes:
+    """The file with the camera moved along in its header."""
+    place = motion.points(viewpoint[None, :3])[0]
+    try:
+        rotation = Rotation.from_matrix(motion.rotation) * Rotation.from_quat(np.roll(viewpoint[3:], -1))
+        turn = np.roll(rotation.as_quat(), 1)
+    except ValueError:  # a quaternion of zeros
+        turn = viewpoint[3:]
+    line = "VIEWPOINT " + " ".join(repr(float(value)) for value in (*place, *turn))
+    before = _VIEWPOINT.sub(b"", data[: header.end])
+    at = before.rindex(b"DATA")
+    return before[:at] + line.encode() + b"\n" + before[at:] + data[header.end :]
+
+
+def _viewpoint_words(cloud: PointCloud) -> list[str]:
+    """The camera's place, without a rotation; a place of 0 0 0 cannot be told from an unknown one."""
+    if cloud.viewpoint is None:
+        return _NO_VIEWPOINT
+    return [repr(float(value)) for value in cloud.viewpoint] + _NO_VIEWPOINT[3:]
 
 
 def _encode_cloud(cloud: PointCloud) -> bytes:
@@ -168,7 +219,7 @@ def _encode_cloud(cloud: PointCloud) -> bytes:
         *(f"{key} {' '.join([str(value)] * len(names))}" for key, value in every.items()),
         f"WIDTH {len(table)}",
         "HEIGHT 1",
-        "VIEWPOINT 0 0 0 1 0 0 0",
+        f"VIEWPOINT {' '.join(_viewpoint_words(cloud))}",
         f"POINTS {len(table)}",
         "DATA binary\n",
     ]

@@ -61,12 +61,17 @@ def read_bytes(data: bytes, path: PurePath) -> Mesh | PointCloud:
     Raises:
         ValueError: the content cannot be read; the message does not name the file.
     """
-    points, faces, normals = _registry.parse(data, path.suffix.lower())
+    points, faces, normals, viewpoint = _registry.parse(data, path.suffix.lower())
     if faces is not None:
         mesh = Mesh(_tensor(points), _tensor(faces), path.name)
         # Checked by NumPy, on one thread: on a busy machine, waking torch's threads took longer than the file.
         return mesh if np.isfinite(points).all() else mesh.clean()
-    return PointCloud(_tensor(points), None if normals is None else _tensor(normals), path.name).clean()
+    return PointCloud(
+        _tensor(points),
+        None if normals is None else _tensor(normals),
+        path.name,
+        viewpoint=None if viewpoint is None else _tensor(viewpoint),
+    ).clean()
 
 
 def read_cloud(

@@ -11,6 +11,7 @@ from qecnet.geometry.radii import Radii, default_radii
 from qecnet.geometry.sampling import MIN_POINTS, farthest_points, random_points, sample_points
 from qecnet.geometry.snapping import snap_pose
 from qecnet.geometry.strays import find_strays
+from qecnet.geometry.viewpoint import check_viewpoint, drop_implausible_viewpoint
 
 __all__ = [
     "MIN_POINTS",
@@ -23,7 +24,9 @@ __all__ = [
     "PointCloud",
     "PrepareConfig",
     "Radii",
+    "check_viewpoint",
     "default_radii",
+    "drop_implausible_viewpoint",
     "farthest_points",
     "find_axis_ups",
     "find_resting_ups",

@@ -98,6 +98,11 @@ class PointCloud(PickledAsArrays):
         selected = replace(self, points=self.points[which], normals=normals)
         return selected._mark_clean() if self._is_clean else selected
 
+    def seen_from(self, viewpoint: Tensor | None) -> PointCloud:
+        """Set the viewpoint, (3,) in the coordinates of the points, or None."""
+        seen = replace(self, viewpoint=viewpoint)
+        return seen._mark_clean() if self._is_clean else seen
+
     def rotated(self, q: Tensor) -> PointCloud:
         """Rotate about the user's origin by `q` (4,), WXYZ, unit; in float64, rounded once."""
         q, dtype = q.double(), self.points.dtype

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
 import torch
 
 from qecnet.algebra import to_matrix
@@ -29,8 +28,8 @@ class PrepareConfig:
         frames: number of places that get a frame, by farthest point sampling.
         method: of the frames, see `local_frames`.
         radii: of the frames, for a cloud of radius 1, or None for `default_radii`.
-        sign: the side that normals look to: "inward", "outward", "normals" for that of the cloud's own normals, or a
-            viewpoint in the user's coordinates.
+        sign: the side that normals look to: "inward", "outward", "normals" for that of the cloud's own normals, or
+            "camera" for that of the cloud's viewpoint, and outward where it is not known.
         candidates: whether to propose candidate poses, see `propose_poses`.
     """
 
@@ -38,7 +37,7 @@ class PrepareConfig:
     frames: int = 512
     method: Method = "flare"
     radii: Radii | None = None
-    sign: Literal["inward", "outward", "normals"] | tuple[float, float, float] = "inward"
+    sign: Literal["inward", "outward", "normals", "camera"] = "inward"
     candidates: bool = False
 
     def __post_init__(self) -> None:
@@ -47,8 +46,6 @@ class PrepareConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}; a shape needs at least {MIN_POINTS}")
             if getattr(self, name) > limit:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at most {limit:,}")
-        if isinstance(self.sign, tuple) and not np.isfinite(self.sign).all():
-            raise ValueError(f"the viewpoint is {self.sign}; give three finite coordinates")
 
 
 def prepare(
@@ -113,6 +110,6 @@ def _sign(cloud: PointCloud, config: PrepareConfig) -> Sign:
         if cloud.normals is None:
             raise ValueError(f'{cloud.name}: has no normals to take signs from; use the sign "inward" or "outward"')
         return cloud.normals
-    if isinstance(config.sign, tuple):
-        return (torch.tensor(config.sign, dtype=torch.float64) - cloud.centre) / cloud.scale
+    if config.sign == "camera":
+        return "outward" if cloud.viewpoint is None else cloud.viewpoint
     return config.sign

@@ -13,7 +13,16 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from qecnet.formats import read
-from qecnet.geometry import Mesh, OrientedPoints, PointCloud, PrepareConfig, prepare, sample_points
+from qecnet.geometry import (
+    Mesh,
+    OrientedPoints,
+    PointCloud,
+    PrepareConfig,
+    check_viewpoint,
+    drop_implausible_viewpoint,
+    prepare,
+    sample_points,
+)
 from qecnet.models.answer import Failure
 from qecnet.schema import decode
 
@@ -33,19 +42,34 @@ def prepare_config(settings: Any, path: Path) -> PrepareConfig:
         raise ValueError(
             f"{path}: does not say how its network was trained ({missing[0]}); give weights that qec train wrote"
         )
-    return decode({name: known[name] for name in names}, PrepareConfig, path, "settings")
+    given = {name: known[name] for name in (*names, "sign") if name in known}
+    return decode(given, PrepareConfig, path, "settings")
 
 
-def sample_shape(shape: Shape, config: PrepareConfig, seed: int) -> PointCloud:
+def sample_shape(shape: Shape, config: PrepareConfig, seed: int, viewpoint: Tensor | None = None) -> PointCloud:
     """Read a shape and take at most `config.points` points of it: of a mesh's surface, or of a cloud that has more.
 
     The same seed takes the same points, whatever pose the shape is in. What comes from a file is named by its path.
+
+    Raises:
+        ValueError: for a file that cannot be read, and for a `viewpoint` (3,) from which the shape cannot have been
+            seen. One that only the file gives is then left out.
     """
-    cloud = sample_points(_read_shape(shape), config.points, torch.Generator().manual_seed(seed))
-    return replace(cloud, normals=None) if cloud.normals is not None else cloud  # signs come from the cloud's centre
+    whole = _read_shape(shape)
+    cloud = sample_points(whole, config.points, torch.Generator().manual_seed(seed))
+    if isinstance(whole, Mesh) and cloud.normals is not None:
+        cloud = replace(cloud, normals=None)  # the sides of a mesh's faces say little
+    if viewpoint is not None:
+        cloud = cloud.seen_from(viewpoint)
+        check_viewpoint(cloud)
+    else:
+        cloud = drop_implausible_viewpoint(cloud)
+    return replace(cloud, normals=None) if cloud.normals is not None else cloud  # signs come from centre and viewpoint
 
 
-def prepare_shape(shape: Shape, config: PrepareConfig, seed: int) -> tuple[str, OrientedPoints, float]:
+def prepare_shape(
+    shape: Shape, config: PrepareConfig, seed: int, viewpoint: Tensor | None = None
+) -> tuple[str, OrientedPoints, float]:
     """Read a shape, sample it and estimate its frames.
 
     Returns:
@@ -55,17 +79,19 @@ def prepare_shape(shape: Shape, config: PrepareConfig, seed: int) -> tuple[str, 
         ValueError: for a file that cannot be read, and for a shape without any frame.
     """
     start = perf_counter()
-    cloud = sample_shape(shape, config, seed)
+    cloud = sample_shape(shape, config, seed, viewpoint)
     points = prepare(cloud, config)
     if not points.valid.any():
         raise ValueError(f"{cloud.name}: has no surface to see (its points lie on a line, or far apart); give a shape")
     return cloud.name, points, 1000 * (perf_counter() - start)
 
 
-def prepare_file(path: str, config: PrepareConfig, seed: int) -> tuple[str, OrientedPoints, float] | Failure:
+def prepare_file(
+    path: str, config: PrepareConfig, seed: int, viewpoint: Tensor | None = None
+) -> tuple[str, OrientedPoints, float] | Failure:
     """`prepare_shape` for one file of many, where a bad one stops no other."""
     try:
-        return prepare_shape(path, config, seed)
+        return prepare_shape(path, config, seed, viewpoint)
     except (ValueError, OSError) as error:
         return Failure(path, str(error))
 

@@ -62,13 +62,22 @@ class Model:
         return self
 
     @overload
-    def predict(self, shape: list[Shape], *, seed: int = 0, up: ArrayLike | None = None) -> list[Answer]: ...
+    def predict(
+        self, shape: list[Shape], *, seed: int = 0, up: ArrayLike | None = None, viewpoint: ArrayLike | None = None
+    ) -> list[Answer]: ...
 
     @overload
-    def predict(self, shape: Shape, *, seed: int = 0, up: ArrayLike | None = None) -> Answer: ...
+    def predict(
+        self, shape: Shape, *, seed: int = 0, up: ArrayLike | None = None, viewpoint: ArrayLike | None = None
+    ) -> Answer: ...
 
     def predict(
-        self, shape: Shape | list[Shape], *, seed: int = 0, up: ArrayLike | None = None
+        self,
+        shape: Shape | list[Shape],
+        *,
+        seed: int = 0,
+        up: ArrayLike | None = None,
+        viewpoint: ArrayLike | None = None,
     ) -> Answer | list[Answer]:
         """What a shape is and which way it is turned; of a list of shapes, a list of answers.
 
@@ -77,15 +86,17 @@ class Model:
             seed: of the sampling of points.
             up: (3,), the direction in the shape's coordinates that is known to be up, such as gravity's opposite; poses
                 are then rotations that take z there.
+            viewpoint: (3,), where the camera was that saw the shape from one side, in the shape's coordinates; by
+                default what the file says, which PCD can.
 
         Raises:
-            ValueError: for a shape that cannot be read or has no surface, and for an answer that is not finite.
-                `predict_many` goes on instead.
+            ValueError: for a shape that cannot be read, has no surface or cannot have been seen from the viewpoint, and
+                for an answer that is not finite. `predict_many` goes on instead.
         """
-        known = _direction(up)
+        known, camera = _direction(up), _place(viewpoint)
         if not isinstance(shape, list):
-            return _require(self._answers([prepare_shape(shape, self.config, seed)], known)[0])
-        prepared = (prepare_shape(one, self.config, seed) for one in shape)
+            return _require(self._answers([prepare_shape(shape, self.config, seed, camera)], known)[0])
+        prepared = (prepare_shape(one, self.config, seed, camera) for one in shape)
         return [_require(answer) for batch in _batches(prepared) for answer in self._answers(batch, known)]
 
     def predict_many(
@@ -95,13 +106,15 @@ class Model:
         seed: int = 0,
         workers: int = 1,
         up: ArrayLike | None = None,
+        viewpoint: ArrayLike | None = None,
     ) -> Iterator[Answer | Failure]:
         """`predict` for any number of files, in order, as they are done; a file that is bad gives a `Failure`.
 
         `workers` processes read files and estimate frames; how many they are changes no answer.
         """
-        known = _direction(up)
-        prepared = in_order(prepare_file, ((os.fspath(path), self.config, seed) for path in paths), workers)
+        known, camera = _direction(up), _place(viewpoint)
+        jobs = ((os.fspath(path), self.config, seed, camera) for path in paths)
+        prepared = in_order(prepare_file, jobs, workers)
         return self._answer_each(prepared, known)
 
     def _answer_each(self, prepared: Generator[Prepared | Failure], up: Tensor | None) -> Iterator[Answer | Failure]:
@@ -207,6 +220,16 @@ def _direction(up: ArrayLike | None) -> Tensor | None:
     if direction.shape != (3,) or not (direction.isfinite().all() and direction.any()):
         raise ValueError(f"up is {up}; give three finite numbers that are not all 0, such as (0, 0, 1)")
     return normalize(direction / direction.abs().amax(), dim=0)
+
+
+def _place(viewpoint: ArrayLike | None) -> Tensor | None:
+    """A camera's place, float64."""
+    if viewpoint is None:
+        return None
+    place = torch.as_tensor(viewpoint, dtype=torch.float64)
+    if place.shape != (3,) or not place.isfinite().all():
+        raise ValueError(f"viewpoint is {viewpoint}; give three finite coordinates")
+    return place
 
 
 def _require(result: Answer | Failure) -> Answer:
