@@ -287,6 +287,12 @@ def speed() -> str:
     return _table(("what", "measured", "target", "for comparison, in the same run"), rows)
 
 
+def startup() -> str:
+    """Processor time of a cold start, with torch and without."""
+    rows = [[row["what"], f"{row['processor_seconds']} s"] for row in _rows("startup.csv")]
+    return _table(("a new process", "processor time"), rows)
+
+
 def limits() -> str:
     """Where accuracy is lost: learning, frames, or poses that are upside down or backwards."""
     run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
@@ -367,6 +373,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "hundred": hundred,
     "calibration": calibration,
     "speed": speed,
+    "startup": startup,
     "limits": limits,
     "ablation": ablation,
 }

@@ -6,24 +6,26 @@ The shape is procedural. Needs matplotlib.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from qecnet.datasets import View, ViewConfig, make_shape, sample_view
 
 matplotlib.use("Agg")
-PLAIN = {"noise": 0.0, "grazing": 0.0}
+PLAIN = ViewConfig(noise=0.0, grazing=0.0)
 EFFECTS = {
-    "every visible point": ViewConfig(pixels=0, **PLAIN),
-    "one point per pixel": ViewConfig(pixels=64, **PLAIN),
+    "every visible point": replace(PLAIN, pixels=0),
+    "one point per pixel": replace(PLAIN, pixels=64),
     "depth noise": ViewConfig(pixels=64, noise=0.003, grazing=0.0),
     "grazing pixels lost": ViewConfig(pixels=64, noise=0.0, grazing=0.6),
-    "remains of the floor": ViewConfig(pixels=64, floor=1.0, **PLAIN),
-    "three views merged": ViewConfig(cameras=(3, 3), pixels=64, **PLAIN),
+    "remains of the floor": replace(PLAIN, pixels=64, floor=1.0),
+    "three views merged": replace(PLAIN, cameras=(3, 3), pixels=64),
 }
 
 
@@ -47,7 +49,7 @@ def main() -> None:
     figure.savefig(given.picture)
 
 
-def draw(axis, view: View, aside: float) -> None:
+def draw(axis: Axes, view: View, aside: float) -> None:
     """The points, seen from the first camera or, so many degrees around the shape, from its height; paler if far."""
     camera = (view.cameras[0] - view.centre).numpy() / view.radius
     camera[2] *= aside == 0

@@ -3,7 +3,6 @@
 import json
 import sys
 
-import onnx
 import pytest
 import torch
 from typer.testing import CliRunner
@@ -16,6 +15,8 @@ from qecnet.geometry import PrepareConfig
 from qecnet.models import Model
 from qecnet.models.export import ExportModule, example_inputs, export_onnx, largest_difference
 from qecnet.nn import FeatureConfig, FeatureNet, Neighbourhood, QECConfig, QECNet
+
+onnx = pytest.importorskip("onnx")
 
 PAPER = QECConfig(3, frames=64, patches=16, capsules=4, iterations=1)
 FEATURES = FeatureConfig(

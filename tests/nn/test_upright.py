@@ -142,8 +142,9 @@ def test_one_cloud_from_many_ups_is_the_same_as_a_copy_for_each():
     up = torch.nn.functional.normalize(torch.randn(5, 3, generator=generator()), dim=-1)
     features, weight = torch.randn(5, 160, 16, generator=generator()), torch.randn(16, 14, generator=generator())
     shared = pool_edges(up, points.positions, normals, neighbours, features, weight, 0.3)
-    copies = [x.expand(5, -1, -1) for x in (points.positions, normals, neighbours)]
-    torch.testing.assert_close(shared, pool_edges(up, *copies, features, weight, 0.3), atol=1e-5, rtol=1e-5)
+    positions, normals, neighbours = (x.expand(5, -1, -1) for x in (points.positions, normals, neighbours))
+    copied = pool_edges(up, positions, normals, neighbours, features, weight, 0.3)
+    torch.testing.assert_close(shared, copied, atol=1e-5, rtol=1e-5)
 
 
 @pytest.fixture

@@ -180,4 +180,4 @@ def _kinds() -> tuple[int, ...]:
     from usearch.compiled import MetricKind, ScalarKind
 
     kinds = MetricKind.IP, ScalarKind.F16, ScalarKind.U64, ScalarKind.U32
-    return tuple(int(kind.value) for kind in kinds)  # type: ignore[call-overload]
+    return tuple(int(kind.value) for kind in kinds)
