@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tests.kinds import as_cloud, as_mesh
+from tests.kinds import as_cloud, as_mesh, present
 from typer.testing import CliRunner
 
 import qecnet
@@ -282,7 +282,7 @@ def test_what_is_no_direction_is_refused(run, folder, text):
 def test_viewpoints_that_cannot_be_are_one_sentence(run, folder, chair):
     cloud = chair.sample(2000, torch.Generator().manual_seed(0))
     view = sample_view(chair, torch.Generator().manual_seed(1)).cloud
-    camera = ",".join(str(value) for value in view.viewpoint.tolist())
+    camera = ",".join(str(value) for value in present(view.viewpoint).tolist())
     write(folder / "view.pcd", view)
     write(folder / "whole.ply", replace(cloud, normals=None))
     upward = torch.zeros_like(cloud.points) + torch.tensor([0, 0, 1.0], dtype=torch.float64)

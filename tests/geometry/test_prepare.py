@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 import torch
+from tests.kinds import present
 
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
 from qecnet.geometry import (
@@ -143,12 +144,13 @@ def test_normals_look_toward_the_camera_in_any_place_and_scale():
 
 def test_a_viewpoint_rotates_with_the_cloud():
     cloud = PointCloud(torch.rand(50, 3, dtype=torch.float64, generator=seeded(0)))
-    cloud = cloud.seen_from(torch.tensor([0, 0, 9], dtype=torch.float64))
+    camera = torch.tensor([0, 0, 9], dtype=torch.float64)
+    cloud = cloud.seen_from(camera)
     q = random_quaternion((), 3, dtype=torch.float64)
-    assert torch.allclose(cloud.rotated(q).viewpoint, rotate(q, cloud.viewpoint))
+    assert torch.allclose(present(cloud.rotated(q).viewpoint), rotate(q, camera))
     small = cloud.clean().normalized(torch.float64)
-    assert torch.allclose(small.restore(small.viewpoint), cloud.viewpoint)
-    assert torch.equal(cloud.select(torch.arange(9)).viewpoint, cloud.viewpoint)
+    assert torch.allclose(small.restore(present(small.viewpoint)), camera)
+    assert torch.equal(present(cloud.select(torch.arange(9)).viewpoint), camera)
 
 
 def test_a_viewpoint_that_cannot_be_is_one_sentence():
