@@ -22,6 +22,7 @@ from qecnet.evaluation import (
     measure_calibration,
     measure_classification,
     measure_equivariance,
+    measure_retrieval,
     measure_robustness,
     measure_rotation,
     summarize,
@@ -121,6 +122,18 @@ def robustness(measurement: Measurement, protocol: ProtocolOption = "strict") ->
     Example: qec evaluate robustness runs/x --data PATH
     """
     _run(measure_robustness, measurement, protocol)
+
+
+@_command
+def retrieval(measurement: Measurement) -> None:
+    """Measure how well descriptors find shapes of the same class.
+
+    Example: qec evaluate retrieval runs/x --data PATH
+
+    Each test shape is seen in one random pose and searched for among all others. Two kinds of descriptors without
+    learning are measured on the same views: occupied cells along the principal axes, and point pair features.
+    """
+    _run(measure_retrieval, measurement, "strict")
 
 
 @_command

@@ -24,6 +24,7 @@ from qecnet.evaluation.results import (
     PoseBaselinesResult,
     ProtocolName,
     Result,
+    RetrievalResult,
     RobustnessResult,
     RotationErrors,
     RotationResult,
@@ -32,6 +33,7 @@ from qecnet.evaluation.results import (
     to_json,
     write_result,
 )
+from qecnet.evaluation.retrieval import measure_retrieval
 from qecnet.evaluation.robustness import measure_robustness
 from qecnet.evaluation.rotation import measure_rotation
 from qecnet.evaluation.run import NETWORKS, EvaluatedRun
@@ -68,6 +70,7 @@ __all__ = [
     "ProtocolName",
     "Report",
     "Result",
+    "RetrievalResult",
     "RobustnessResult",
     "RotationErrors",
     "RotationResult",
@@ -82,6 +85,7 @@ __all__ = [
     "measure_calibration",
     "measure_classification",
     "measure_equivariance",
+    "measure_retrieval",
     "measure_robustness",
     "measure_rotation",
     "open_unfinished",

@@ -249,6 +249,31 @@ class EquivarianceResult(ModelResult):
 
 
 @dataclass(frozen=True)
+class RetrievalScores:
+    """How well one kind of descriptor finds shapes of the query's class.
+
+    Attributes:
+        queries: how many shapes have another one of their class.
+        map_micro: mean average precision over queries, and map_macro: over classes.
+        nearest_micro: the share of queries whose nearest neighbour is of their class, and nearest_macro: over classes.
+    """
+
+    queries: int
+    map_micro: float
+    map_macro: float
+    nearest_micro: float
+    nearest_macro: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class RetrievalResult(ModelResult):
+    """Retrieval among the test shapes, each in one random pose, by method; "model" are the model's descriptors."""
+
+    measurement = "retrieval"
+    methods: Mapping[str, RetrievalScores]
+
+
+@dataclass(frozen=True)
 class CalibrationScores:
     """Confidence against accuracy.
 

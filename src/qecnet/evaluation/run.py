@@ -17,13 +17,21 @@ from qecnet.evaluation.results import (
     PoseBaselinesResult,
     ProtocolName,
     R,
+    RetrievalResult,
     RobustnessResult,
     RotationResult,
     read_result,
 )
 from qecnet.schema import decode_file, decode_lines
 
-_KINDS = (ClassificationResult, RotationResult, RobustnessResult, EquivarianceResult, CalibrationResult)
+_KINDS = (
+    ClassificationResult,
+    RotationResult,
+    RobustnessResult,
+    EquivarianceResult,
+    CalibrationResult,
+    RetrievalResult,
+)
 
 NETWORKS = {
     "features": "QEC with features",

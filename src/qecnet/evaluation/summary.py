@@ -12,8 +12,10 @@ from qecnet.evaluation.results import (
     ClassificationResult,
     EquivarianceResult,
     ErrorGroups,
+    ModelResult,
     PoseBaselinesResult,
     Result,
+    RetrievalResult,
     RobustnessResult,
     RotationResult,
 )
@@ -83,7 +85,7 @@ def summarize(result: Result) -> SummaryTable:
     raise TypeError(f"{type(result).__name__} is not a result; give one that a measure_* function returned")
 
 
-def _describe(result: RotationResult | ClassificationResult | RobustnessResult | EquivarianceResult) -> str:
+def _describe(result: ModelResult) -> str:
     points = "" if result.points is None else f", {result.points:,} points per view"
     return f"({result.protocol} protocol, {result.shapes:,} shapes{points})"
 
@@ -150,6 +152,20 @@ def _(result: EquivarianceResult) -> SummaryTable:
         rows.append([name, *figures])
     head = ("what changes", "pose, median", "pose, largest", "activation, largest", "class changed", "accuracy")
     return SummaryTable(f"Changes under rotation {_describe(result)}", head, rows)
+
+
+@summarize.register
+def _(result: RetrievalResult) -> SummaryTable:
+    rows = [
+        [
+            name,
+            *(f"{value:.3f}" for value in (of.map_micro, of.map_macro)),
+            *(format_percent(share) for share in (of.nearest_micro, of.nearest_macro)),
+        ]
+        for name, of in result.methods.items()
+    ]
+    head = ("descriptors", "mAP, micro", "mAP, macro", "nearest neighbour, micro", "nearest neighbour, macro")
+    return SummaryTable(f"Retrieval {_describe(result)}", head, rows)
 
 
 @summarize.register

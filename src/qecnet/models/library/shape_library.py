@@ -295,6 +295,6 @@ def _own_files(path: Path) -> list[Path]:
 def _refuse_file(path: Path) -> None:
     if path.is_file():
         raise ValueError(
-            f"{path}: is a file; an index is a folder since version 0.2, and one of version 0.1 has to be built again: "
-            "delete it and run qec index"
+            f"{path}: is a file, but an index is a folder; one of version 0.1 has to be built again: delete it and run "
+            "qec index"
         )

@@ -1,0 +1,269 @@
+"""Vector search compared: our library beside usearch, faiss, sqlite-vec and plain NumPy, on one set of descriptors.
+
+    pip install faiss-cpu sqlite-vec
+    python -m benchmarks.bench_search --data modelnet40.zip [--rows 100000] [--queries 200] [--only library]
+
+Descriptors are those of ModelNet40's test clouds and of procedural shapes by the model modelnet40, kept in
+build/descriptors.npy. More of them are made by moving each towards some of its nearest neighbours, as real shapes vary,
+with a little noise. Recall@10 is against exact search in float32. Opening includes the first search. Memory is what
+searching adds to a process that has loaded the package, mapped pages of the file included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sqlite3
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+import torch
+from benchmarks.measure import megabytes, report
+from numpy.typing import NDArray
+
+import qecnet
+from qecnet.datasets import open_dataset
+from qecnet.models import Answer, Stamp, edit_library, read_library
+
+ROOT = Path(__file__).parents[1]
+WANTED = 10
+Floats = NDArray[np.float32]
+Search = Callable[[Floats], Any]
+"""From a query, (D,), to the rows of its nearest, best first."""
+
+
+def real_descriptors(model: qecnet.Model, data: Path) -> Floats:
+    """Descriptors of ModelNet40's test clouds and of 200 procedural shapes, from build/ if they are there. → (N, D)"""
+    path = ROOT / "build" / "descriptors.npy"
+    if not path.exists():
+        shapes = (open_dataset("modelnet40", data), open_dataset("shapes", per_class=100))
+        found = []
+        for item in (item for dataset in shapes for item in dataset.items("test")):
+            try:
+                found.append(model.embed([item.load_cloud(2048)])[0].numpy())
+            except ValueError:  # a cloud without a surface
+                continue
+        path.parent.mkdir(exist_ok=True)
+        np.save(path, np.stack(found))
+    return np.asarray(np.load(path), np.float32)
+
+
+def perturb(real: Floats, count: int, seed: int = 0) -> Floats:
+    """Make more descriptors like the given ones. (N, D) → (count, D), of length 1"""
+    random = np.random.default_rng(seed)
+    near = np.argsort(-(real @ real.T), axis=1)[:, 1:9]
+    made = np.empty((count, real.shape[1]), np.float32)
+    for start in range(0, count, 10_000):
+        base = random.integers(0, len(real), min(10_000, count - start))
+        weights = random.dirichlet(np.ones(9), len(base)).astype(np.float32)
+        mixed = weights[:, :1] * real[base] + np.einsum("nk,nkd->nd", weights[:, 1:], real[near[base]])
+        mixed += 0.003 * random.standard_normal(mixed.shape, np.float32)
+        made[start : start + len(base)] = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
+    return made
+
+
+def exact_rows(descriptors: Floats, queries: Floats) -> NDArray[np.int64]:
+    """The nearest rows by definition, (Q, 10), a block of rows at a time."""
+    best = np.full((len(queries), WANTED), -np.inf, np.float32)
+    rows = np.zeros((len(queries), WANTED), np.int64)
+    for start in range(0, len(descriptors), 50_000):
+        similarity = queries @ descriptors[start : start + 50_000].T
+        both = np.concatenate((best, similarity), axis=1)
+        numbers = np.concatenate((rows, np.broadcast_to(np.arange(similarity.shape[1]) + start, similarity.shape)), 1)
+        order = np.argsort(-both, axis=1)[:, :WANTED]
+        best, rows = np.take_along_axis(both, order, 1), np.take_along_axis(numbers, order, 1)
+    return rows
+
+
+@contextmanager
+def numpy_exact(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Callable[[], Search]]]:
+    """A matrix of float16 in a file, compared whole."""
+    path = folder / "exact.npy"
+    np.save(path, descriptors.astype(np.float16))
+
+    def open_file() -> Search:
+        matrix = np.load(path).astype(np.float32)
+        return lambda query: np.argpartition(-(matrix @ query), WANTED)[:WANTED]
+
+    yield path, open_file
+
+
+@contextmanager
+def usearch_graph(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Callable[[], Search]]]:
+    """HNSW with 16 edges and float16, memory-mapped, unchecked: what our library builds on."""
+    from usearch.index import Index
+
+    path, options = folder / "graph.usearch", {"ndim": descriptors.shape[1], "metric": "ip", "dtype": "f16"}
+    index = Index(**options, connectivity=16, expansion_add=64)
+    index.add(np.arange(len(descriptors), dtype=np.uint64), descriptors, threads=1)
+    index.save(path)
+    del index
+
+    def open_file() -> Search:
+        viewed = Index(**options, connectivity=16, expansion_search=128, enable_key_lookups=False)
+        viewed.view(path)
+        return lambda query: viewed.search(query, WANTED, threads=1).keys.astype(np.int64)
+
+    yield path, open_file
+
+
+@contextmanager
+def faiss_graph(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Callable[[], Search]]]:
+    """The same graph by faiss, memory-mapped where it can be."""
+    faiss: Any = import_module("faiss")
+    faiss.omp_set_num_threads(1)
+    path, width = folder / "graph.faiss", descriptors.shape[1]
+    index = faiss.IndexHNSWSQ(width, faiss.ScalarQuantizer.QT_fp16, 16, faiss.METRIC_INNER_PRODUCT)
+    index.hnsw.efConstruction = 64
+    index.train(descriptors[:1000])
+    index.add(descriptors)
+    faiss.write_index(index, str(path))
+    del index
+
+    def open_file() -> Search:
+        viewed = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
+        viewed.hnsw.efSearch = 128
+        return lambda query: viewed.search(query[None], WANTED)[1][0]
+
+    yield path, open_file
+
+
+@contextmanager
+def sqlite_vec(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Callable[[], Search]]]:
+    """The extension sqlite-vec, which compares all, in float32."""
+    extension: Any = import_module("sqlite_vec")
+    path, width = folder / "vectors.sqlite", descriptors.shape[1]
+
+    def connect() -> sqlite3.Connection:
+        database = sqlite3.connect(path)
+        database.enable_load_extension(True)
+        extension.load(database)
+        return database
+
+    database = connect()
+    database.execute(f"CREATE VIRTUAL TABLE v USING vec0(d float[{width}] distance_metric=cosine)")
+    rows = ((number, one.tobytes()) for number, one in enumerate(descriptors))
+    with database:
+        database.executemany("INSERT INTO v (rowid, d) VALUES (?, ?)", rows)
+    database.close()
+
+    def open_file() -> Search:
+        opened = connect()
+        query_text = f"SELECT rowid FROM v WHERE d MATCH ? AND k = {WANTED} ORDER BY distance"
+        return lambda query: np.array([n for (n,) in opened.execute(query_text, (struct.pack(f"{width}f", *query),))])
+
+    yield path, open_file
+
+
+@contextmanager
+def our_library(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Callable[[], Search]]]:
+    """Our library: rows in SQLite and checked files; exact below 100,000 shapes."""
+    model, path = qecnet.load("modelnet40"), folder / "library"
+    poses = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).expand(len(model.classes), 4)
+    activations = torch.eye(len(model.classes))
+
+    def answer(number: int, descriptor: Floats) -> Answer:
+        likely = activations[number % len(model.classes)]
+        return Answer("", model.classes, likely, poses, torch.from_numpy(descriptor), torch.zeros(3), 0.0)
+
+    with edit_library(path, model) as library:
+        for start in range(0, len(descriptors), 10_000):
+            part = descriptors[start : start + 10_000]
+            library.add([(f"{start + n}.ply", Stamp(0, 0), answer(start + n, one)) for n, one in enumerate(part)])
+        library.seal()
+
+    def open_file() -> Search:
+        opened = read_library(path)
+        return lambda query: np.array(
+            [int(one.file.removesuffix(".ply")) for one in opened.nearest(answer(0, query), WANTED)]
+        )
+
+    yield path, open_file
+
+
+ENGINES = {
+    "NumPy, exact": numpy_exact,
+    "sqlite-vec": sqlite_vec,
+    "faiss HNSW": faiss_graph,
+    "usearch": usearch_graph,
+    "library": our_library,
+}
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file or of a folder's files."""
+    return sum(file.stat().st_size for file in path.iterdir()) if path.is_dir() else path.stat().st_size
+
+
+def search_alone(open_file: Callable[[], Search], queries: Floats, results: Any) -> None:
+    """In a process of its own: time to open, milliseconds of each query, rows, and memory."""
+    torch.set_num_threads(1)
+    before = megabytes("VmRSS")
+    start = time.perf_counter()
+    search = open_file()
+    search(queries[0])
+    opened, times, rows = time.perf_counter() - start, [], []
+    for query in queries:
+        start = time.perf_counter()
+        rows.append(search(query))
+        times.append(time.perf_counter() - start)
+    results.put((opened, times, np.stack(rows), megabytes("VmRSS") - before, megabytes("RssAnon"), megabytes("VmRSS")))
+
+
+def measure(name: str, descriptors: Floats, queries: Floats, expected: NDArray[np.int64]) -> dict[str, Any]:
+    """One engine on one set of descriptors."""
+    with tempfile.TemporaryDirectory() as folder:
+        start = time.process_time()
+        with ENGINES[name](descriptors, Path(folder)) as (path, open_file):
+            built = time.process_time() - start
+            context = multiprocessing.get_context("fork")
+            results = context.Queue()
+            process = context.Process(target=search_alone, args=(open_file, queries, results))
+            process.start()
+            opened, times, rows, added, _, _ = results.get()
+            process.join()
+            bytes_each = size_of(path) / len(descriptors)
+    hits = [len({*one.tolist()} & {*two.tolist()}) / WANTED for one, two in zip(rows, expected, strict=True)]
+    return {
+        "engine": name,
+        "rows": len(descriptors),
+        "recall@10": float(np.mean(hits)),
+        "ms per query": 1e3 * median(times),
+        "bytes per shape": bytes_each,
+        "open, s": opened,
+        "build, CPU s": built,
+        "memory added, MB": added,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, help="ModelNet40, a folder or zip; needed once.")
+    parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000], help="Numbers of descriptors.")
+    parser.add_argument("--queries", type=int, default=200, help="Number of queries.")
+    parser.add_argument("--only", nargs="+", choices=ENGINES, default=[*ENGINES], help="Engines.")
+    parser.add_argument("--name", default="search", help="Of the results file.")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    real = real_descriptors(qecnet.load("modelnet40"), options.data)
+    queries = perturb(real, options.queries, seed=1)
+    rows = []
+    for count in options.rows:
+        descriptors = perturb(real, count)
+        expected = exact_rows(descriptors, queries)
+        for name in options.only:
+            rows.append(measure(name, descriptors, queries, expected))
+            print({key: f"{value:.4g}" if isinstance(value, float) else value for key, value in rows[-1].items()})
+    report(options.name, rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,208 @@
+"""Libraries that were killed, damaged or made by an attacker: they open, or are refused with one sentence."""
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pytest
+from tests.models.libraries import make_answers, make_entries
+
+from qecnet.models import edit_library, read_library
+from qecnet.models.library import shape_library
+
+COUNT = 300
+
+
+@pytest.fixture
+def index(small_model, tmp_path, monkeypatch) -> Path:
+    """A library with 300 shapes in its graph, and 5 beside it."""
+    monkeypatch.setattr(shape_library, "EXACT_ROWS", COUNT)
+    answers = make_answers(small_model, COUNT + 5)
+    with edit_library(tmp_path / "index", small_model) as library:
+        library.add(make_entries(answers[:COUNT]))
+        library.add(make_entries(answers[COUNT:], COUNT))
+    assert {file.name for file in library.path.iterdir()} == {"rows.sqlite", "vectors-1.usearch"}
+    return library.path
+
+
+@pytest.fixture
+def query(small_model):
+    return make_answers(small_model, 1, seed=1)[0]
+
+
+def search(index, query) -> str | None:
+    """Search the library; what it is refused with, if it is."""
+    try:
+        with read_library(index) as library:
+            for label in (None, *library.classes):
+                for count in (5, 1000):  # by the graph, and all
+                    assert all(one.similarity <= 1 for one in library.nearest(query, count, label=label))
+    except (ValueError, OSError) as error:
+        said = str(error)
+        assert said.startswith(f"{index}/"), said
+        assert said.isprintable()
+        assert len(said) < 600
+        return said
+    return None
+
+
+def change(index, statement, *values) -> None:
+    database = sqlite3.connect(index / "rows.sqlite")
+    with database:
+        database.execute(statement, values)
+    database.close()
+
+
+def test_a_sound_library_is_searched(index, query):
+    assert search(index, query) is None
+
+
+@pytest.mark.parametrize(
+    ("statement", "said"),
+    [
+        ("CREATE TRIGGER t AFTER INSERT ON shapes BEGIN DELETE FROM shapes; END", "tables are not those of an index"),
+        ("CREATE VIEW v AS SELECT * FROM shapes", "tables are not those of an index"),
+        ("DROP TABLE pending", "tables are not those of an index"),
+        ("DELETE FROM about", "does not say what it was made with"),
+        ("UPDATE about SET version = 99", "is of another version of qecnet"),
+        ("UPDATE about SET text = x'00'", "does not say what it was made with"),
+        ("UPDATE about SET text = '[]'", "not a JSON object"),
+        ("UPDATE about SET text = '{}'", "model is missing"),
+        ("UPDATE about SET text = replace(text, '\"chair\"', '\"bed\"')", "a name twice"),
+        ("UPDATE about SET generation = -1", "is negative"),
+        ("UPDATE about SET generation = 7", "vectors-7.usearch is missing"),
+        ("UPDATE about SET generation = '../../x'", "is negative"),
+        ("UPDATE pending SET descriptor = x'0000'", "another width"),
+        ("UPDATE pending SET descriptor = zeroblob(6)", "not of length 1"),
+        ("UPDATE pending SET descriptor = 7", "another width"),
+        ("DELETE FROM pending", "no descriptor of length 1"),
+        ("UPDATE shapes SET path = '../' || path", "does not lead into the folder"),
+        ("UPDATE shapes SET path = '/' || path", "does not lead into the folder"),
+        ("UPDATE shapes SET path = CAST(id AS BLOB)", "does not lead into the folder"),
+        ("UPDATE shapes SET class = 'spoon'", "a class that the model does not know"),
+        ("UPDATE shapes SET confidence = 5", "a confidence is not between 0 and 1"),
+        ("UPDATE shapes SET confidence = 'high'", "a confidence is not between 0 and 1"),
+        ("UPDATE shapes SET w = 3", "a pose is not of length 1"),
+        ("UPDATE shapes SET x = 'left'", "a pose is not of length 1"),
+    ],
+)
+def test_altered_rows_are_one_sentence(index, query, statement, said):
+    change(index, statement)
+    assert said in search(index, query)
+
+
+@pytest.mark.parametrize("content", [b"", b"nothing", b"SQLite format 3\0" + b"\xff" * 5000])
+def test_a_file_that_is_no_database_is_one_sentence(index, query, content):
+    (index / "rows.sqlite").write_bytes(content)
+    assert "is damaged" in search(index, query)
+
+
+def test_a_journal_that_names_another_file_is_refused(index, query, tmp_path):
+    """SQLite would delete that file."""
+    victim = tmp_path / "victim"
+    victim.touch()
+    name = os.fsencode(victim)
+    end = b"\0\0\0\0" + name + len(name).to_bytes(4, "big") + sum(name).to_bytes(4, "big")
+    (index / "rows.sqlite-journal").write_bytes(end + bytes.fromhex("d9d505f920a163d7"))
+    assert "its journal names another file" in search(index, query)
+    assert victim.exists()
+
+
+def test_vectors_that_are_missing_or_cut_are_one_sentence(index, query):
+    vectors = index / "vectors-1.usearch"
+    data = vectors.read_bytes()
+    for length in (0, 5, 1000, len(data) - 1000, len(data) - 1):
+        vectors.write_bytes(data[:length])
+        assert "vectors-1.usearch: is damaged" in search(index, query)
+    vectors.write_bytes(data + b"x")
+    assert "it goes on after its end" in search(index, query)
+    vectors.unlink()
+    assert "vectors-1.usearch is missing" in search(index, query)
+
+
+def test_edges_that_lead_out_of_the_graph_are_refused(index, query):
+    """usearch follows them without a check."""
+    vectors, random = index / "vectors-1.usearch", Random(0)
+    data = np.frombuffer(vectors.read_bytes(), np.uint8)
+    graph = 8 + COUNT * 2 * 3 + 64
+    refused = 0
+    for _ in range(200):
+        changed = data.copy()
+        place = random.randrange(graph, len(data) - 4)
+        changed[place : place + 4] = [random.randrange(256) for _ in range(4)]
+        vectors.write_bytes(changed.tobytes())
+        refused += search(index, query) is not None
+    assert refused > 100
+
+
+ADD_FOREVER = """
+import sys
+from pathlib import Path
+import qecnet
+from qecnet.models import edit_library
+from qecnet.models.library import shape_library
+from tests.models.libraries import make_answers, make_entries
+
+shape_library.EXACT_ROWS = shape_library._UNSEALED_ROWS = 90
+model = qecnet.load(sys.argv[1])
+answers = make_answers(model, 30)
+with edit_library(Path(sys.argv[2]), model) as library:
+    for start in range(len(library), 10**9, 30):
+        library.add(make_entries(answers, start))
+        print(start + 30, flush=True)
+"""
+
+
+def test_a_killed_writer_leaves_all_that_was_committed(small_model, tmp_path, query):
+    """Killed at random moments, also while descriptors go into the graph."""
+    random, index, committed = Random(0), tmp_path / "index", 0
+    root = Path(__file__).parents[2]
+    for _ in range(5):
+        command = [sys.executable, "-c", ADD_FOREVER, small_model.name, str(index)]
+        environment = os.environ | {"PYTHONPATH": f"{os.environ.get('PYTHONPATH', '')}:{root}"}
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        with process:
+            for _ in range(random.randint(3, 12)):
+                committed = int(process.stdout.readline())
+            process.send_signal(signal.SIGKILL)
+            rest = process.stdout.read().splitlines()
+        committed = int(rest[-1]) if rest and rest[-1] else committed
+        with read_library(index) as library:
+            assert committed <= len(library) <= committed + 30
+            assert len(library) % 30 == 0, "a transaction is kept whole or not at all"
+            assert len(library.nearest(query, 10**6)) == len(library)
+            committed = len(library)
+
+
+def test_a_folder_that_cannot_be_written_is_one_sentence(small_model, tmp_path, index):
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    closed.chmod(0o555)
+    if os.access(closed, os.W_OK):
+        pytest.skip("this user may write everywhere")
+    with pytest.raises(OSError, match=r"closed/index: cannot be written \(permission denied\)"):
+        edit_library(closed / "index", small_model)
+
+
+def test_a_full_disk_keeps_what_was_added(small_model, index, query, monkeypatch):
+    """SQLite limits the size of a file as a disk would."""
+    with edit_library(index, small_model) as library:
+        before = len(library)
+        library._rows._db.execute("PRAGMA max_page_count = 1")  # at most what it has
+        with pytest.raises(OSError, match=r"rows.sqlite: cannot be used \(database or disk is full\); what was added"):
+            library.add(make_entries(make_answers(small_model, 5000), 1000))
+        assert len(library) == before
+    assert search(index, query) is None
+
+
+def test_an_unfinished_save_is_removed(small_model, index, query):
+    for name in ("vectors-2.usearch", ".vectors-2-abc.usearch"):
+        (index / name).write_bytes(b"unfinished")
+    assert search(index, query) is None
+    edit_library(index, small_model).close()
+    assert {file.name for file in index.iterdir()} == {"rows.sqlite", "vectors-1.usearch"}
