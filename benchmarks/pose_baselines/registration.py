@@ -29,6 +29,8 @@ _ALIKE = 0.9  # of edges between matched points, the shorter over the longer
 _DRAWS, _CONFIDENCE = 100_000, 0.999
 
 Global = Callable[[Any, Any, Any, Any, Any], Any]
+Seen = tuple[Array, Array]
+"""Points (N, 3), and where normals look to, (3,)."""
 
 
 def fpfh_ransac(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor:
@@ -40,20 +42,38 @@ def fpfh_ransac(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor
         NoPoseError: for a cloud on a line or of one point.
         ValueError: if Open3D is not installed.
     """
-    return _aligned(source, target, seed, _ransac)
+    return _aligned(source, target, seed, ransac)
 
 
 def fpfh_fgr(source: PointCloud, target: PointCloud, seed: int = 0) -> Tensor:
     """Estimate it as `fpfh_ransac`, by fast global registration (FGR) in place of RANSAC. → (4,) WXYZ, float64"""
-    return _aligned(source, target, seed, _fgr)
+    return _aligned(source, target, seed, fgr)
+
+
+def register_views(source: PointCloud, target: PointCloud, seed: int, search: Global) -> Tensor:
+    """Estimate the rotation between two views of one thing, at its true scale, by `ransac` or `fgr`, then ICP.
+
+    Normals look toward the cameras, where these are known. → (4,) WXYZ, float64
+    """
+    size = source.normalized().scale
+    clouds = []
+    for cloud in (source, target):
+        centre = cloud.points.double().mean(0)
+        eye = np.zeros(3) if cloud.viewpoint is None else ((cloud.viewpoint - centre) / size).numpy()
+        clouds.append((((cloud.points.double() - centre) / size).numpy(), eye))
+    return _register(clouds[0], clouds[1], seed, search)
 
 
 def _aligned(source: PointCloud, target: PointCloud, seed: int, search: Global) -> Tensor:
+    first, second = ((normalize_points(cloud), np.zeros(3)) for cloud in (source, target))
+    return _register(first, second, seed, search)
+
+
+def _register(first: Seen, second: Seen, seed: int, search: Global) -> Tensor:
     o3d = import_package("open3d")
-    first, second = normalize_points(source), normalize_points(target)
     with _repeatable(o3d, seed):
-        a, thin_a, features_a = _described(o3d, first)
-        b, thin_b, features_b = _described(o3d, second)
+        a, thin_a, features_a = _described(o3d, *first)
+        b, thin_b, features_b = _described(o3d, *second)
         found = search(o3d.pipelines.registration, thin_a, thin_b, features_a, features_b).transformation
         if not np.isfinite(found).all():
             found = np.eye(4)
@@ -75,19 +95,19 @@ def _repeatable(o3d: Any, seed: int) -> Iterator[None]:
         o3d.utility.set_max_threads(before)
 
 
-def _described(o3d: Any, points: Array) -> tuple[Any, Any, Any]:
-    """The cloud, a thinned one, both with normals that look to the centre, and the features of the thinned one."""
+def _described(o3d: Any, points: Array, eye: Array) -> tuple[Any, Any, Any]:
+    """The cloud, a thinned one, both with normals that look to the eye, and the features of the thinned one."""
     cloud = o3d.geometry.PointCloud(o3d.utility.Vector3dVector(points))
     thin = cloud.voxel_down_sample(_GRID)
     for each in (cloud, thin):
         each.estimate_normals(o3d.geometry.KDTreeSearchParamHybrid(*_NORMALS))
         # FPFH reads the normals' signs, and those of a plane fit are arbitrary.
-        each.orient_normals_towards_camera_location(np.zeros(3))
+        each.orient_normals_towards_camera_location(eye)
     near = o3d.geometry.KDTreeSearchParamHybrid(*_FEATURES)
     return cloud, thin, o3d.pipelines.registration.compute_fpfh_feature(thin, near)
 
 
-def _ransac(registration: Any, a: Any, b: Any, features_a: Any, features_b: Any) -> Any:
+def ransac(registration: Any, a: Any, b: Any, features_a: Any, features_b: Any) -> Any:
     return registration.registration_ransac_based_on_feature_matching(
         a,
         b,
@@ -104,6 +124,6 @@ def _ransac(registration: Any, a: Any, b: Any, features_a: Any, features_b: Any)
     )
 
 
-def _fgr(registration: Any, a: Any, b: Any, features_a: Any, features_b: Any) -> Any:
+def fgr(registration: Any, a: Any, b: Any, features_a: Any, features_b: Any) -> Any:
     option = registration.FastGlobalRegistrationOption(maximum_correspondence_distance=_MATCH)
     return registration.registration_fgr_based_on_feature_matching(a, b, features_a, features_b, option)

@@ -84,3 +84,10 @@ def test_bad_input_is_one_sentence(run, tmp_path):
     found = evaluate("classification", run)
     assert found.exit_code == 1
     assert "is damaged, or was not written by qecnet" in found.output
+
+
+def test_views_are_measured_and_kept(run):
+    found = evaluate("views", run, "--per-class", 1)
+    assert found.exit_code == 0, found.output
+    assert "Views of one side" in found.output
+    assert json.loads((run / "evaluation" / "views-strict.json").read_text())["shapes"] == 10

@@ -25,6 +25,7 @@ from qecnet.evaluation import (
     measure_retrieval,
     measure_robustness,
     measure_rotation,
+    measure_views,
     summarize,
     write_result,
     write_temperature,
@@ -134,6 +135,20 @@ def retrieval(measurement: Measurement) -> None:
     learning are measured on the same views: occupied cells along the principal axes, and point pair features.
     """
     _run(measure_retrieval, measurement, "strict")
+
+
+@_command
+def views(measurement: Measurement) -> None:
+    """Measure accuracy and orientation error on views of one side.
+
+    Example: qec evaluate views runs/x --data PATH --per-class 10
+
+    Another dataset than the run's own has its result in a folder of its name, such as RUN/evaluation/scanned_objects.
+    """
+    if measurement.dataset.name != measurement.model.setting("dataset"):
+        measurement = replace(measurement, folder=measurement.folder / measurement.dataset.name)
+        measurement.folder.mkdir(exist_ok=True)
+    print_summary(write_result(measurement.folder, measure_views(measurement)))
 
 
 @_command

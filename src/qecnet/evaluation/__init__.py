@@ -11,6 +11,7 @@ from qecnet.evaluation.corruption import CORRUPTIONS, Corruption
 from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE, NO_SYM, group_errors, relative_rotation, rotation_angles
+from qecnet.evaluation.partial import measure_views
 from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.report import Report, build_report, render_page
 from qecnet.evaluation.results import (
@@ -28,6 +29,8 @@ from qecnet.evaluation.results import (
     RobustnessResult,
     RotationErrors,
     RotationResult,
+    ViewScores,
+    ViewsResult,
     from_json,
     read_result,
     to_json,
@@ -75,6 +78,8 @@ __all__ = [
     "RotationErrors",
     "RotationResult",
     "SummaryTable",
+    "ViewScores",
+    "ViewsResult",
     "build_report",
     "format_degrees",
     "format_error",
@@ -88,6 +93,7 @@ __all__ = [
     "measure_retrieval",
     "measure_robustness",
     "measure_rotation",
+    "measure_views",
     "open_unfinished",
     "published_figures",
     "read_result",

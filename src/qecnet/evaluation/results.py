@@ -216,6 +216,39 @@ class RobustnessResult(ModelResult):
     levels: tuple[CorruptionScores, ...]
 
 
+@dataclass(frozen=True, kw_only=True)
+class ViewScores:
+    """What was predicted of some views, or of some whole shapes.
+
+    Attributes:
+        views: how many.
+        accuracy: share of right classes; None for a dataset without the model's classes.
+        up10: share with the up direction within 10°, and up_degrees: its median error.
+        pose15: share with the orientation within 15°, up to symmetry, and pose_degrees: its median error.
+        pose15_known_up: the same share where the up direction is given.
+        centre: median distance of the predicted centre from that of the whole shape's bounding box, in radii.
+    """
+
+    views: int
+    accuracy: float | None
+    up10: float
+    up_degrees: float
+    pose15: float
+    pose_degrees: float
+    pose15_known_up: float
+    centre: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewsResult(ModelResult):
+    """Views of one side: scores of whole shapes and of views, by visible share, and by class or form."""
+
+    measurement = "views"
+    groups: Mapping[str, ViewScores]
+    whole_by_kind: Mapping[str, ViewScores]
+    views_by_kind: Mapping[str, ViewScores]
+
+
 @dataclass(frozen=True)
 class PredictionChange:
     """How far predictions of rotated views are from the rotated predictions of upright ones."""

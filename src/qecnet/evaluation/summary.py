@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
@@ -18,6 +18,8 @@ from qecnet.evaluation.results import (
     RetrievalResult,
     RobustnessResult,
     RotationResult,
+    ViewScores,
+    ViewsResult,
 )
 
 DASH = "–"
@@ -193,3 +195,23 @@ def _(result: PoseBaselinesResult) -> SummaryTable:
     head = ("pairs", "method", *ERROR_HEAD, "seconds")
     title = f"Orientation error without learning, angle/π ({result.protocol} protocol)"
     return SummaryTable(title, head, rows, labels=2)
+
+
+@summarize.register
+def _(result: ViewsResult) -> SummaryTable:
+    head = ("input", "number", "accuracy", "up within 10°", "orientation within 15°", "with known up", "centre, radii")
+    title = f"Views of one side ({result.dataset}, {result.protocol} protocol, {result.shapes:,} shapes)"
+    kinds = {f"{kind}, {what}": scores for kind, what, scores in _kinds(result)}
+    return SummaryTable(title, head, [_view_cells(name, of) for name, of in {**result.groups, **kinds}.items()])
+
+
+def _kinds(result: ViewsResult) -> Iterator[tuple[str, str, ViewScores]]:
+    for kind, scores in result.whole_by_kind.items():
+        yield kind, "whole", scores
+        if kind in result.views_by_kind:
+            yield kind, "views", result.views_by_kind[kind]
+
+
+def _view_cells(name: str, of: ViewScores) -> list[str]:
+    shares = (of.accuracy, of.up10, of.pose15, of.pose15_known_up)
+    return [name, f"{of.views:,}", *map(format_percent, shares), f"{of.centre:.2f}"]

@@ -1,0 +1,165 @@
+"""Accuracy and orientation error on views of one side of a shape, next to those on whole shapes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import torch
+from rich.console import Console
+from rich.progress import track
+from scipy.spatial import ConvexHull, QhullError
+
+from qecnet.algebra import nearest_with_up, random_quaternion, rotate
+from qecnet.datasets import NO_SYMMETRY, Item, ViewConfig, derive_seed, sample_view, symmetry_of
+from qecnet.evaluation.measurement import Measurement
+from qecnet.evaluation.results import MeasuredModel, ViewScores, ViewsResult
+from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_distance
+from qecnet.geometry import Mesh, PointCloud, sample_points
+from qecnet.nn import count_parameters
+
+SHARES = (0.0, 0.3, 0.4, 0.5, 1.0)
+"""Bounds of the groups of views by the share of the surface that is visible."""
+
+_UP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+_BOX = 0.9  # of the volume of the box around its principal axes that a box fills
+_FLAT = 0.25  # thickness over the next larger extent, at most
+_ROUND = 0.05  # difference of two extents, at most
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One prediction: of the whole shape (`visible` is None) or of a view."""
+
+    kind: str
+    visible: float | None
+    correct: bool | None
+    up: float
+    pose: float
+    pose_known_up: float
+    centre: float
+
+
+def measure_views(measurement: Measurement, camera: ViewConfig | None = None) -> ViewsResult:
+    """Predict each test shape twice, whole and as one camera sees it, each in a random pose of its own.
+
+    A dataset that shares no class with the model is measured by orientation alone, and grouped by form: boxes, flat
+    things, round things and others.
+
+    Args:
+        measurement: what is measured, and how; the protocol is "strict".
+        camera: of the views.
+
+    Raises:
+        ValueError: if the network predicts no pose.
+    """
+    model, dataset = measurement.model, measurement.dataset
+    if not model.has_poses:
+        raise ValueError(f"{model.name}: its network predicts no pose; measure its classification instead")
+    camera = camera or ViewConfig()
+    items = dataset.items("test")
+    common = {*model.classes} & {*dataset.classes}
+    numbers = range(len(items)) if measurement.shapes is None else measurement.shapes
+    numbers = [n for n in numbers if not common or dataset.classes[items[n].label] in common]
+    rows: list[_Row] = []
+    console = Console(stderr=True)
+    for number in track(numbers, "views: shapes", console=console, disable=not measurement.progress, transient=True):
+        rows += _measure_shape(measurement, number, items[number], camera, bool(common))
+    return ViewsResult(
+        protocol="strict",
+        dataset=dataset.name,
+        split="test",
+        classes=tuple(name for name in dataset.classes if name in common) or dataset.classes,
+        missing=tuple(sorted({*model.classes, *dataset.classes} - common)) if common else (),
+        shapes=len(numbers),
+        model=MeasuredModel(count_parameters(model.network), dataset=model.settings.get("dataset")),
+        seed=measurement.seed,
+        groups=_group(rows),
+        whole_by_kind=_by_kind([row for row in rows if row.visible is None]),
+        views_by_kind=_by_kind([row for row in rows if row.visible is not None]),
+    )
+
+
+def _measure_shape(measurement: Measurement, number: int, item: Item, camera: ViewConfig, is_class: bool) -> list[_Row]:
+    """Rows of the whole shape and of a view; none of a shape that cannot be read."""
+    generator = torch.Generator().manual_seed(derive_seed(measurement.seed, number))
+    shape = item.load()
+    kind = measurement.dataset.classes[item.label] if is_class else name_form(shape)
+    view = sample_view(shape, generator, camera)
+    whole = sample_points(shape, measurement.model.config.points, generator)
+    rows = []
+    for cloud, visible in ((whole, None), (view.cloud, view.visible)):
+        q = random_quaternion((), generator, dtype=torch.float64)
+        try:
+            answer = measurement.model.predict(replace(cloud, normals=None).rotated(q))
+        except ValueError:  # flat, or too few points in view
+            continue
+        up = rotate(q, _UP)
+        group = symmetry_of(kind) if is_class else NO_SYMMETRY
+        full, known = (
+            float(np.rad2deg(symmetric_distance(pose, IDENTITY, q, group)))
+            for pose in (answer.pose, nearest_with_up(answer.pose, up))
+        )
+        rows.append(
+            _Row(
+                kind,
+                visible,
+                answer.label == kind if is_class else None,
+                float((rotate(answer.pose, _UP) @ up).clamp(-1, 1).arccos().rad2deg()),
+                full,
+                known,
+                float((answer.centre - rotate(q, view.centre)).norm() / view.radius),
+            )
+        )
+    return rows
+
+
+def name_form(shape: Mesh | PointCloud) -> str:
+    """The form of a shape: "box", "flat", "round" or "other"."""
+    points = (shape.vertices if isinstance(shape, Mesh) else shape.points).double()
+    points = points - points.mean(0)
+    along = points @ torch.linalg.eigh(points.T @ points).eigenvectors
+    size = along.amax(0) - along.amin(0)
+    try:
+        if ConvexHull(along.numpy()).volume > _BOX * float(size.prod()):
+            return "box"
+    except QhullError:
+        return "flat"
+    thin, middle, large = sorted(size.tolist())
+    if thin < _FLAT * middle:
+        return "flat"
+    is_round = min(middle - thin, large - middle) < _ROUND * large
+    return "round" if is_round else "other"
+
+
+def _group(rows: Sequence[_Row]) -> dict[str, ViewScores]:
+    """Scores of whole shapes, of all views, and of views by their visible share; groups without a row are left out."""
+    views = [(row, row.visible) for row in rows if row.visible is not None]
+    groups = {"whole": [row for row in rows if row.visible is None], "views": [row for row, _ in views]}
+    for low, high in pairwise(SHARES):
+        name = f"views, {100 * low:.0f}–{100 * high:.0f}% visible"
+        groups[name] = [row for row, share in views if low < share <= high]
+    return {name: _score(some) for name, some in groups.items() if some}
+
+
+def _by_kind(rows: Sequence[_Row]) -> dict[str, ViewScores]:
+    return {kind: _score([row for row in rows if row.kind == kind]) for kind in sorted({row.kind for row in rows})}
+
+
+def _score(rows: Sequence[_Row]) -> ViewScores:
+    up, pose, known, centre = (
+        np.array([getattr(row, name) for row in rows]) for name in ("up", "pose", "pose_known_up", "centre")
+    )
+    named = [row.correct for row in rows if row.correct is not None]
+    return ViewScores(
+        views=len(rows),
+        accuracy=float(np.mean(named)) if named else None,
+        up10=float((up <= 10).mean()),
+        up_degrees=float(np.median(up)),
+        pose15=float((pose <= 15).mean()),
+        pose_degrees=float(np.median(pose)),
+        pose15_known_up=float((known <= 15).mean()),
+        centre=float(np.median(centre)),
+    )
