@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
+from qecnet.nn import list_networks
 
 TINY = """
 dataset = "shapes"
@@ -121,7 +122,7 @@ def test_a_damaged_run_is_refused(run, trained, name):
         (["--dataset", "modelnet10", "--data", "{}/half.zip"], "half.zip: is not a complete zip file"),
         (["--dataset", "modelnet10", "--data", "{}/other"], "other: is not modelnet10, which has no class cat, dog"),
         (["--dataset", "shapes", "--data", "{}/empty"], "empty: shapes are generated, not read"),
-        (["--config", "ours"], "config is 'ours'; it must be one of features, paper, release"),
+        (["--config", "ours"], f"config is 'ours'; it must be one of {', '.join(list_networks())}"),
         (["--set", "epochs=few"], "epochs is 'few'; it must be a whole number"),
         (["--set", "speed=1"], "speed is not a setting"),
         (["--settings", "{}/absent.toml"], "absent.toml: cannot be opened"),

@@ -119,3 +119,12 @@ def test_other_data_than_it_was_trained_on_is_refused(trained, tiny, tmp_path, n
     save_checkpoint(tmp_path / "c", trained, ORIGIN)
     with pytest.raises(ValueError, match=f"was trained on other {name} "):
         load_checkpoint(tmp_path / "c", new_state(tiny(), ["a", "b"], CPU), ORIGIN | {name: value})
+
+
+@pytest.mark.parametrize("value", ["\x1b[2J", "y" * 5000, [[1] * 5000]])
+def test_an_altered_origin_is_shown_shortened_and_printable(trained, tiny, tmp_path, value):
+    save_checkpoint(tmp_path / "c", trained, ORIGIN | {"classes": value})
+    with pytest.raises(ValueError, match="was trained on other classes ") as refused:
+        load_checkpoint(tmp_path / "c", new_state(tiny(), ["a", "b"], CPU), ORIGIN)
+    assert str(refused.value).isprintable()
+    assert len(str(refused.value)) < 600

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from qecnet.nn import FeatureConfig, count_parameters
+from qecnet.nn import FeatureConfig, count_parameters, list_networks
 from qecnet.training.folder import RunFolder
 from qecnet.training.settings import Settings, json_of, make_settings, parse_setting, read_settings
 
@@ -89,7 +89,7 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"margin": [0.1, -0.1]}, r"margin is \(0.1, -0.1\); it must be at least 0"),
         ({"learning_rate": -1}, "learning_rate is -1.0; it must be above 0"),
         ({"weighting": "soft"}, "weighting is 'soft'; it must be one of sigmoid, linear, lq"),
-        ({"config": "ours"}, "config is 'ours'; it must be one of features, paper, release"),
+        ({"config": "ours"}, f"config is 'ours'; it must be one of {', '.join(list_networks())}"),
         ({"margin": 0.1}, "margin is 0.1; it must be a list"),
         ({"validation": 1}, "validation is 1.0; it must be at least 0 and below 1"),
         ({"siamese": 0.1, "subsamplings": 1}, "subsamplings is 1; the siamese loss compares two"),

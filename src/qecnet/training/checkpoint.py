@@ -5,6 +5,7 @@ A new checkpoint is written to a temporary file and renamed, so that a complete 
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,7 +74,8 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
         raise ValueError(f"{path}: is damaged (origin); start a new run")
     for name, value in then.items():
         if origin[name] != value:
-            raise ValueError(f"{path}: was trained on other {name} ({value}) than those given now ({origin[name]})")
+            before, now = (reprlib.repr(one) for one in (value, origin[name]))
+            raise ValueError(f"{path}: was trained on other {name} ({before}) than those given now ({now})")
     try:
         for part, network in state._parts().items():
             network.load_state_dict(_below(tensors, part))
