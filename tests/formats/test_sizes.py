@@ -83,9 +83,9 @@ def test_faces_that_a_ply_has_no_room_for_are_refused_at_once(tmp_path, vertex_f
 
 
 def test_empty_faces_take_little_memory(tmp_path):
-    header = "ply\nformat binary_little_endian 1.0\nelement face 300000\nproperty list uchar int vertex_indices\n"
+    header = "ply\nformat binary_little_endian 1.0\nelement face 100000\nproperty list uchar int vertex_indices\n"
     header += "element vertex 1\nproperty float x\nproperty float y\nproperty float z\nend_header\n"
-    data = header.encode() + b"\x03" + bytes(12) + bytes(299_999) + bytes(12)
+    data = header.encode() + b"\x03" + bytes(12) + bytes(99_999) + bytes(12)
     (tmp_path / "faces.ply").write_bytes(data)
     tracemalloc.start()
     read(tmp_path / "faces.ply")

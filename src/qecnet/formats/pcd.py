@@ -76,7 +76,7 @@ def _parse(data: bytes) -> Parts:
 def _parse_header(data: bytes) -> _Header:
     match = _HEADER.match(data)
     if match is None:
-        raise Malformed("has no header of a PCD that ends in a `DATA` line; it is damaged or was cut short")
+        raise Malformed("has no `DATA` line, which ends the header of a PCD; it is damaged or was cut short")
     if match[2] not in (b"ascii", b"binary", b"binary_compressed"):
         raise Malformed(f"has DATA {match[2][:30]!r}; it may be ascii, binary or binary_compressed")
     words = [line.split() for line in re.split("\r\n|\n|\r", match[1].decode("latin-1"))]
