@@ -99,7 +99,6 @@ benchmark: $(READY)
 	$(BIN)/python -m benchmarks.bench_training
 	$(BIN)/python -m benchmarks.bench_product
 	$(BIN)/python -m benchmarks.bench_startup
-	$(BIN)/python -m benchmarks.bench_search
 	$(BIN)/python -m benchmarks.hundred_poses
 
 # Made anew only when what is installed has changed; a set-up that was cut short leaves no .ready behind.
