@@ -248,6 +248,25 @@ def _densities_table(rows: list[dict[str, str]]) -> str:
     return _table(["run", *head], cells)
 
 
+def upright() -> str:
+    """Which way is up, by model and dataset."""
+    names = {"modelnet40": "ModelNet40, test split", "scanned_objects": "Google Scanned Objects, test half"}
+    shares = ("within_5", "within_10", "within_10_either_way", "first_three", "off_by_90", "set_holds")
+    rows = [
+        [
+            f"`{row['model']}`",
+            names[row["dataset"]] + ("" if row["part"] == "all" else f", {row['part']}"),
+            row["shapes"],
+            f"{float(row['median']):.1f}°",
+            *(format_percent(float(row[share])) for share in shares),
+            f"{float(row['set_size']):.1f}",
+        ]
+        for row in _rows("upright.csv")
+    ]
+    head = ("model", "shapes in random poses", "number", "median", "within 5°", "within 10°", "10°, either way up")
+    return _table((*head, "10°, first three", "off by over 90°", "in the 90% set", "size of the set"), rows)
+
+
 def hundred() -> str:
     """The same file in many poses."""
     rows = _rows("hundred_poses.csv")
@@ -370,6 +389,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "elsewhere-classes": elsewhere_classes,
     "unknown": unknown,
     "densities": densities,
+    "upright": upright,
     "hundred": hundred,
     "calibration": calibration,
     "speed": speed,

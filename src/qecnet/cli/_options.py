@@ -15,6 +15,7 @@ __all__ = [
     "INDEX",
     "INDEX_0_1",
     "MAX_POINTS",
+    "ORIENTING_MODEL",
     "Files",
     "Force",
     "IndexPath",
@@ -27,6 +28,8 @@ __all__ = [
     "parse_triple",
 ]
 
+ORIENTING_MODEL = "upright"
+"""What `qec orient` uses by default: it knows no classes, and finds which way is up for anything."""
 INDEX = "qec-index"
 """The folder that `qec index` writes into a folder of shapes."""
 INDEX_0_1 = f"{INDEX}.safetensors"

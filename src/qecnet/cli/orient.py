@@ -12,7 +12,7 @@ import typer
 
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, Files, Force, KnownUp, ModelName, Seed, Viewpoint, Workers
+from qecnet.cli._options import ORIENTING_MODEL, Files, Force, KnownUp, ModelName, Seed, Viewpoint, Workers
 from qecnet.cli._output import angle_about_axis, one_sentence, printable
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def orient(
             help="File to write, in the format of its extension; or a folder, created if its name ends with /.",
         ),
     ],
-    model: ModelName = DEFAULT_MODEL,
+    model: ModelName = ORIENTING_MODEL,
     up: KnownUp = None,
     viewpoint: Viewpoint = None,
     output_up: Annotated[
@@ -68,9 +68,12 @@ def orient(
     seed: Seed = 0,
     workers: Workers = None,
 ) -> None:
-    """Rotate shapes into the canonical, upright pose of their class.
+    """Rotate shapes upright.
 
     Example: qec orient scan.ply -o upright.ply
+
+    The default model finds which way is up for shapes of any kind. Models that know classes, such as modelnet10, also
+    rotate a shape to face the way that shapes of its class face.
 
     Each shape is rotated about its own centre. In the same format, everything else in the file stays as it is. Files
     that cannot be oriented, or only with a low confidence, are reported on standard error, and the exit code is 1.
@@ -166,11 +169,13 @@ def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
     from qecnet.formats import Motion, move_file
     from qecnet.models import Failure
 
-    if answer.confidence < job.min_confidence:
+    confidence = answer.up_confidence
+    known = f"{answer.label} with" if len(answer.classes) > 1 else "upright with"
+    if confidence < job.min_confidence:
         return Failure(
             answer.name,
-            f"{answer.name}: {answer.label} with confidence {answer.confidence:.2f}, below {job.min_confidence:g}, was "
-            "not written; lower --min-confidence or give --force-doubtful",
+            f"{answer.name}: {known} confidence {confidence:.2f}, below {job.min_confidence:g}, was not written; lower "
+            "--min-confidence or give --force-doubtful",
         )
     rotation = conjugate(answer.pose)
     if job.output_up == "y":
@@ -186,8 +191,8 @@ def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
     return {
         "file": answer.name,
         "output": str(job.target),
-        "label": answer.label,
-        "confidence": round(answer.confidence, 4),
+        "label": answer.label if len(answer.classes) > 1 else None,
+        "confidence": round(confidence, 4),
         "rotation": [round(value, 6) for value in rotation.tolist()],
         "written": not job.dry_run,
         "copied": [str(path) for path in copied],
@@ -206,5 +211,6 @@ def _print_row(row: dict[str, Any], as_json: bool) -> None:
         return
     would = "" if row["written"] else "would be written: "
     copied = "; copied " + ", ".join(row["copied"]) if row["copied"] else ""
-    line = f"{row['label']}, confidence {row['confidence']:.2f}, rotated by {angle_about_axis(row['rotation'])}{copied}"
+    label = f"{row['label']}, " if row["label"] else ""
+    line = f"{label}confidence {row['confidence']:.2f}, rotated by {angle_about_axis(row['rotation'])}{copied}"
     typer.echo(printable(f"{row['output']}: {would}{line}"))
