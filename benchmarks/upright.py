@@ -28,6 +28,18 @@ from qecnet.datasets import Item, open_dataset
 from qecnet.geometry import Mesh
 from qecnet.models import Answer, Model
 
+_SHARES = (
+    "accuracy",
+    "within_5",
+    "within_10",
+    "within_10_either_way",
+    "first_three",
+    "off_by_90",
+    "set_holds",
+    "set_size",
+    "milliseconds",
+)
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -75,7 +87,11 @@ def measure(model: Model, dataset: str, items: list[Item]) -> list[dict[str, Any
 def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
     """What an answer for one shape in a random pose is worth."""
     points, rotation = rotated_cloud(item.load(), number)
-    answer = model.predict(points)
+    try:
+        answer = model.predict(points)
+    except ValueError as error:
+        print(f"{item.name}: no answer ({error})")
+        return {**dict.fromkeys(_SHARES, 0.0), "off_by_90": 1.0, "angle": 180.0}
     up = rotate(rotation.double(), UP.double())
     angle = off(answer.pose, up)
     held = answer.likely_candidates()

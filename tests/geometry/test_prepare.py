@@ -100,17 +100,9 @@ def test_any_scale_and_a_huge_offset(bumpy, scale, offset):
     )
 
 
-@pytest.mark.parametrize(
-    "points",
-    [
-        torch.linspace(0, 1, 30)[:, None] * torch.ones(1, 3),
-        torch.rand(50, 3, generator=seeded(0)) * torch.eye(3)[:2].sum(0),
-        rotate(random_quaternion((1,), generator=seeded(1), dtype=torch.float64), FLAT),
-    ],
-    ids=["a line", "a plane", "a plane turned"],
-)
-def test_clouds_without_frames_come_out_masked(points):
-    prepared = prepare(PointCloud(points))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_points_on_a_line_come_out_masked(dtype):
+    prepared = prepare(PointCloud(torch.linspace(0, 1, 30, dtype=dtype)[:, None] * torch.tensor([1.0, 2.0, 3.0])))
     assert not prepared.valid.any()
     assert prepared.frames.isfinite().all()
 
@@ -169,3 +161,19 @@ def test_a_viewpoint_that_cannot_be_is_one_sentence():
     assert drop_implausible_viewpoint(cap.seen_from(above)).viewpoint is not None
     with pytest.raises(ValueError, match=r"scan.ply: the viewpoint is \[inf, 0.0, 0.0\]; give three"):
         cap.seen_from(torch.tensor([float("inf"), 0, 0]))
+
+
+@pytest.mark.parametrize("method", ["centred", "flare"])
+def test_a_flat_shape_has_frames_that_rotate_with_it(method):
+    """No side of a plane through the centroid is inward; one of a letter's sides is still the front."""
+    generator = torch.Generator().manual_seed(0)
+    flat = torch.rand(3000, 3, generator=generator, dtype=torch.float64)
+    flat = torch.cat((flat * torch.tensor([1.0, 0.2, 0.0]), flat * torch.tensor([0.2, 0.6, 0.0])))
+    config = PrepareConfig(10_000, 64, method)
+    q = random_quaternion((), generator, dtype=torch.float64)
+    before, after = (prepare(PointCloud(points), config) for points in (flat, rotate(q, flat)))
+    assert before.valid.float().mean() > 0.9
+    turned = before.rotated(q)
+    both = before.valid & after.valid
+    torch.testing.assert_close(after.positions, turned.positions, atol=1e-5, rtol=0)
+    assert angular_distance(after.frames, turned.frames)[both].max() < 1e-2

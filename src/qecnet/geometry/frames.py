@@ -28,6 +28,7 @@ Method = Literal["flare", "shot", "centred"]
 # Places and pairs of neighbours worked on together: these bound memory and change no result.
 _AT_ONCE = 1024
 _PAIRS = 1 << 19
+_SHORTEST = 1e-3  # of a cloud of radius 1: what is shorter has no reliable direction
 _SLACK = 1 + 1e-6  # a point exactly on a radius stays inside although a rotation rounds differently
 
 
@@ -84,6 +85,24 @@ def estimate_frames(
         chunks = [_centred_axes(cloud, queries[i : i + _AT_ONCE], radii.normals, sign, like.dtype) for i in starts]
     x, z, valid = map(np.concatenate, zip(*chunks, strict=True))
     return _frames(x, z, valid, like)
+
+
+def plane_frames(cloud: Centred, queries: Array, like: Tensor) -> Frames:
+    """Frames of a cloud that lies in a plane through its centroid, where no side of it is inward.
+
+    z is the plane's normal, on the side from which the shape's longer and wider end follow each other anticlockwise; x
+    looks to the centroid. All are invalid where the points lie on a line.
+    """
+    points = cloud.points - cloud.points.mean(0)
+    variances, axes = np.linalg.eigh(points.T @ points)
+    ends = points @ axes[:, :0:-1]
+    z = np.cross(*(axes[:, :0:-1] * np.where((ends**3).sum(0) < 0, -1, 1)).T)
+    x = cloud.points.mean(0) - queries
+    x = x - np.outer(x @ z, z)
+    length = np.linalg.norm(x, axis=1)
+    valid = (length > _SHORTEST) & (variances[1] > _SHORTEST**2 * variances[2])
+    x = x / np.maximum(length, _SHORTEST)[:, None]
+    return _frames(x, np.broadcast_to(z, x.shape), valid, like)
 
 
 def flare_frames(

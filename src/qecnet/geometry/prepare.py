@@ -11,7 +11,7 @@ from qecnet.algebra import to_matrix
 from qecnet.geometry._support import centred
 from qecnet.geometry.candidates import propose_poses
 from qecnet.geometry.cloud import PointCloud
-from qecnet.geometry.frames import Method, estimate_frames
+from qecnet.geometry.frames import Method, estimate_frames, plane_frames
 from qecnet.geometry.normals import Sign
 from qecnet.geometry.oriented import OrientedPoints
 from qecnet.geometry.radii import Radii
@@ -88,6 +88,8 @@ def prepare(
     found = estimate_frames(
         searched, searched.points[at], config.method, config.radii, _sign(small, config), small.points
     )
+    if not found.valid.any():
+        found = plane_frames(searched, searched.points[at], small.points)
     count = len(at)
     positions = torch.zeros(config.frames, 3)
     frames = torch.tensor([1.0, 0, 0, 0]).repeat(config.frames, 1)

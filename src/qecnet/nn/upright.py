@@ -94,8 +94,8 @@ class UprightNet(Network):
         order = scores.argsort(descending=True, stable=True)
         best, rest = order[: self.config.read], order[self.config.read :]
         reading = self._read(self.reader, positions, normals, poses[best])
-        # The scorer says how likely it is that one of these is right, and the reader, which.
-        among = reading.upright.softmax(0)
+        # The scorer says how likely it is that one of these is right; which one, both of them say.
+        among = (0.5 * (reading.upright + scores[best])).softmax(0)
         chosen = among * scores.softmax(0)[best].sum()
         classes = reading.scores.softmax(-1)
         angles, shares = azimuth_modes(reading.harmonics)
