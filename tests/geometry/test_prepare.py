@@ -17,7 +17,6 @@ from qecnet.geometry import (
     prepare,
 )
 
-FLAT = torch.rand(500, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64) * torch.tensor([1, 1, 0])
 SMALL = PrepareConfig(points=1500, frames=64)
 
 
