@@ -27,11 +27,14 @@ from qecnet.evaluation import (
     RotationErrors,
     RotationResult,
     SummaryTable,
+    ViewScores,
+    ViewsResult,
     format_degrees,
     format_error,
     format_interval,
     format_percent,
     published_figures,
+    read_result,
     summarize,
 )
 
@@ -42,6 +45,15 @@ DATASETS = {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40"}
 SPEED = ("features", "product", "viewer")
 """The benchmarks of what users wait for."""
 DASH = "–"
+VIEW_HEAD = (
+    "input",
+    "number",
+    "accuracy",
+    "up within 10°",
+    "orientation within 15°",
+    "the same, known up",
+    "centre error, radii",
+)
 NOTHING = "Not measured yet."
 
 
@@ -377,6 +389,57 @@ def aims() -> str:
     return _table(("strict protocol, last epoch", "target", "measured", "reached"), rows)
 
 
+def views() -> str:
+    """Whole shapes against views of one side, for both datasets."""
+    cells = []
+    for name in ("modelnet10", "modelnet40"):
+        if found := read_result(RESULTS / name / "evaluation", ViewsResult):
+            cells += [[f"`{name}`", *_view_scores(group, scores)] for group, scores in found.groups.items()]
+    return _table(("model", *VIEW_HEAD), cells)
+
+
+def scanned_views() -> str:
+    """The up direction of scanned objects by form, whole and as views."""
+    found = read_result(RESULTS / "modelnet40" / "evaluation" / "scanned_objects", ViewsResult)
+    if found is None:
+        return NOTHING
+    kinds = {"all": (found.groups["whole"], found.groups["views"])}
+    kinds |= {kind: (found.whole_by_kind[kind], of) for kind, of in found.views_by_kind.items()}
+    cells = [
+        [kind, str(whole.views), format_percent(whole.up10), format_percent(view.up10)]
+        for kind, (whole, view) in kinds.items()
+    ]
+    return _table(("form", "objects", "up within 10°, whole", "up within 10°, views"), cells)
+
+
+def _view_scores(group: str, of: ViewScores) -> list[str]:
+    shares = map(format_percent, (of.accuracy, of.up10, of.pose15, of.pose15_known_up))
+    return [group, str(of.views), *shares, f"{of.centre:.2f}"]
+
+
+def view_frames() -> str:
+    """How repeatable frames are on views, by the rule of sign and the centre."""
+    names = ("as_the_whole", "as_another_view", "accuracy", "up_within_10")
+    cells = [
+        [row["normals, centre"], *(format_percent(float(row[name])) for name in names)]
+        for row in _rows("view_frames.csv")
+    ]
+    head = ("normals, centre", "frames as on the whole", "frames as on another view", "accuracy", "up within 10°")
+    return _table(head, cells)
+
+
+def partial_scans() -> str:
+    """Success on two partial scans of one thing, by their overlap."""
+    rows = _rows("partial_scans.csv")
+    parts = dict.fromkeys(row["overlap"] for row in rows)
+    cells = []
+    for method in dict.fromkeys(row["method"] for row in rows):
+        of = {row["overlap"]: row for row in rows if row["method"] == method}
+        cells.append([method, *(format_percent(float(of[p]["within_15"])) for p in parts), of["all"]["milliseconds"]])
+    counts = {row["overlap"]: row["pairs"] for row in rows}
+    return _table(("method", *(f"{part} ({counts[part]})" for part in parts), "ms"), cells)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "headline": headline,
     "accuracy": accuracy,
@@ -396,6 +459,10 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "startup": startup,
     "limits": limits,
     "ablation": ablation,
+    "views": views,
+    "scanned-views": scanned_views,
+    "view-frames": view_frames,
+    "partial-scans": partial_scans,
 }
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
