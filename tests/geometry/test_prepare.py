@@ -73,6 +73,14 @@ def test_signs_come_from_the_configured_rule(bumpy):
         prepare(PointCloud(bumpy), dataclasses.replace(SMALL, points=2000, sign="normals"))
 
 
+def test_without_frames_the_same_places_are_valid_and_upright(bumpy):
+    config = dataclasses.replace(SMALL, method="none")
+    found, framed = (prepare(PointCloud(bumpy), each, seeded(0)) for each in (config, SMALL))
+    assert torch.equal(found.positions, framed.positions)
+    assert torch.equal(found.frames, torch.tensor([1.0, 0, 0, 0]).expand(64, 4))
+    assert found.valid.all()
+
+
 def test_small_clouds_are_filled_up_with_invalid_frames(bumpy):
     prepared = prepare(PointCloud(bumpy[:40]))
     assert prepared.positions.shape == (512, 3)

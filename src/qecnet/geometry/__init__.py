@@ -6,7 +6,7 @@ from qecnet.geometry.frames import Frames, Method, flare_frames, local_frames
 from qecnet.geometry.mesh import Mesh
 from qecnet.geometry.normals import fit_normals
 from qecnet.geometry.oriented import OrientedPoints
-from qecnet.geometry.prepare import PrepareConfig, prepare
+from qecnet.geometry.prepare import PrepareConfig, PrepareMethod, prepare
 from qecnet.geometry.radii import Radii, default_radii
 from qecnet.geometry.sampling import MIN_POINTS, farthest_points, random_points, sample_points
 from qecnet.geometry.snapping import snap_pose
@@ -23,6 +23,7 @@ __all__ = [
     "OrientedPoints",
     "PointCloud",
     "PrepareConfig",
+    "PrepareMethod",
     "Radii",
     "check_viewpoint",
     "default_radii",

@@ -11,12 +11,15 @@ from qecnet.algebra import to_matrix
 from qecnet.geometry._support import centred
 from qecnet.geometry.candidates import propose_poses
 from qecnet.geometry.cloud import PointCloud
-from qecnet.geometry.frames import Method, estimate_frames, plane_frames
+from qecnet.geometry.frames import Frames, Method, estimate_frames, plane_frames
 from qecnet.geometry.normals import Sign
 from qecnet.geometry.oriented import OrientedPoints
 from qecnet.geometry.radii import Radii
 from qecnet.geometry.sampling import MIN_POINTS, choose_farthest, random_points
 from qecnet.geometry.strays import find_strays, may_have_strays
+
+PrepareMethod = Literal[Method, "none"]
+"""How frames are estimated, or "none" for networks that read positions only."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +29,7 @@ class PrepareConfig:
     Attributes:
         points: at most this many, chosen at random, describe the shape; a scan of millions is thinned by this rule.
         frames: number of places that get a frame, by farthest point sampling.
-        method: of the frames, see `local_frames`.
+        method: of the frames, see `local_frames`; "none" estimates none: every point is valid and has the identity.
         radii: of the frames, for a cloud of radius 1, or None for `default_radii`.
         sign: the side that normals look to: "inward", "outward", "normals" for that of the cloud's own normals, or
             "camera" for that of the cloud's viewpoint, and outward where it is not known.
@@ -35,7 +38,7 @@ class PrepareConfig:
 
     points: int = 10_000
     frames: int = 512
-    method: Method = "flare"
+    method: PrepareMethod = "flare"
     radii: Radii | None = None
     sign: Literal["inward", "outward", "normals", "camera"] = "inward"
     candidates: bool = False
@@ -85,12 +88,14 @@ def prepare(
         small = cloud.select(~stray).normalized()
         searched = centred(small.points)
         at = choose_farthest(searched, min(config.frames, len(small)), small.points)
-    found = estimate_frames(
-        searched, searched.points[at], config.method, config.radii, _sign(small, config), small.points
-    )
-    if not found.valid.any():
-        found = plane_frames(searched, searched.points[at], small.points)
     count = len(at)
+    if config.method == "none":
+        found = Frames(small.points.new_tensor([1.0, 0, 0, 0]).repeat(count, 1), torch.ones(count, dtype=torch.bool))
+    else:
+        sign = _sign(small, config)
+        found = estimate_frames(searched, searched.points[at], config.method, config.radii, sign, small.points)
+        if not found.valid.any():
+            found = plane_frames(searched, searched.points[at], small.points)
     positions = torch.zeros(config.frames, 3)
     frames = torch.tensor([1.0, 0, 0, 0]).repeat(config.frames, 1)
     valid = torch.zeros(config.frames, dtype=torch.bool)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
 from qecnet.algebra import Weighting
-from qecnet.geometry import Method, PrepareConfig
+from qecnet.geometry import PrepareConfig, PrepareMethod
 from qecnet.nn import (
     Gradients,
     Network,
@@ -80,7 +80,7 @@ class Settings:
     config: str = "paper"
     unlabelled: str = ""
     unlabelled_repeats: int = 1
-    method: Method = "flare"
+    method: PrepareMethod = "flare"
     points: int = 10_000
     keep: float = 0.8
     thinnest: float = 1.0

@@ -9,10 +9,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from qecnet.algebra import from_matrix, to_matrix
-from qecnet.geometry import Method, OrientedPoints
+from qecnet.geometry import OrientedPoints, PrepareMethod
 
 
-def stretch(points: OrientedPoints, factors: Tensor, method: Method) -> OrientedPoints:
+def stretch(points: OrientedPoints, factors: Tensor, method: PrepareMethod) -> OrientedPoints:
     """Stretch each cloud of a batch along its own axes, and scale it to radius 1 again.
 
     Frames become those of the stretched surface: z stays normal to it, x stays tangent to it, and the x of centred
