@@ -33,8 +33,9 @@ def padded(rows: Tensor, present: Tensor) -> Tensor:
 
 
 def largest(rows: Tensor, present: Tensor) -> Tensor:
-    """The maximum of each cloud's rows, which are at least 0; 0 for a cloud without any. (R, C) → (B, C)"""
-    return padded(rows, present).max(1).values
+    """The maximum of each cloud's rows; 0 for a cloud without any. (R, C) → (B, C)"""
+    found = padded(rows, present).masked_fill(~present[..., None], -torch.inf).max(1).values
+    return torch.where(present.any(1, keepdim=True), found, 0.0)
 
 
 def mean(rows: Tensor, present: Tensor) -> Tensor:

@@ -50,7 +50,7 @@ Quaternion = tuple[float, ...]
 
 TABLES: tuple[PairTable, ...] = ("same_instance", "category_level")
 
-_KEEP = 0.8  # of a stored cloud; a mesh is resampled
+KEEP = 0.8  # of a stored cloud; a mesh is resampled
 _PAIRS, _SAMPLE, _ROTATION, _METHOD = range(4)  # one stream of random numbers each
 
 
@@ -129,7 +129,7 @@ def measure_pose_baselines(
         split=split,
         classes=tuple(dataset.classes),
         pairs_per_class=pairs_per_class,
-        keep=_KEEP,
+        keep=KEEP,
         seed=seed,
         **tables,
     )
@@ -167,7 +167,7 @@ def align_pairs(
         if number < 1:
             raise ValueError(f"{name} is {number}; measuring needs one or more")
     _load(methods)
-    pairs = [pair for table in TABLES for pair in _pairs(dataset, split, table, pairs_per_class, seed)]
+    pairs = [pair for table in TABLES for pair in list_pairs(dataset, split, table, pairs_per_class, seed)]
     found: list[list[AlignedPair]] = []
     with ExitStack() as stack:
         file = None
@@ -231,7 +231,7 @@ def score(rows: Sequence[AlignedPair], classes: Sequence[str]) -> BaselineErrors
     )
 
 
-def _pairs(dataset: Dataset, split: str, table: PairTable, count: int, seed: int) -> Iterator[_Pair]:
+def list_pairs(dataset: Dataset, split: str, table: PairTable, count: int, seed: int) -> Iterator[_Pair]:
     """List `count` pairs of each class, or as many as there are; each round over its shapes uses new views."""
     items = dataset.items(split)
     for label in range(len(dataset.classes)):
@@ -256,7 +256,7 @@ def _load(methods: Sequence[str]) -> None:
 
 def _align_pair(pair: _Pair, methods: tuple[str, ...], seed: int) -> list[AlignedPair]:
     """Align one pair by each method."""
-    (source, first), (target, second) = (_sample(view, seed) for view in (pair.source, pair.target))
+    (source, first), (target, second) = (sample_rotated(view, seed) for view in (pair.source, pair.target))
     drawn = derive_seed(seed, _METHOD, pair.source.number, pair.target.number, pair.source.view)
     rows = []
     for name in methods:
@@ -272,9 +272,9 @@ def _align_pair(pair: _Pair, methods: tuple[str, ...], seed: int) -> list[Aligne
     return rows
 
 
-def _sample(view: _ShapeView, seed: int) -> tuple[PointCloud, Tensor]:
+def sample_rotated(view: _ShapeView, seed: int) -> tuple[PointCloud, Tensor]:
     """Sample a view of a shape, with points of its own, and its rotation, (4,) WXYZ, float64."""
     generator = torch.Generator().manual_seed(derive_seed(seed, _SAMPLE, view.number, view.view))
-    cloud = replace(sample_points(view.item.load(), PrepareConfig().points, generator, _KEEP), normals=None)
+    cloud = replace(sample_points(view.item.load(), PrepareConfig().points, generator, KEEP), normals=None)
     q = random_quaternion((), derive_seed(seed, _ROTATION, view.number, view.view), dtype=torch.float64)
     return replace(cloud, points=rotate(q, cloud.points.double()).to(cloud.points.dtype)), q

@@ -1,19 +1,39 @@
 """The baselines: what they may not read, what a rotation does to them, that they are kept and that they learn."""
 
 import copy
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
-from benchmarks.baselines import BASELINES
+from benchmarks.baselines import BASELINES, BaselineConfig
 from tests.nn.clouds import random_points
 
 from qecnet.algebra import multiply, random_quaternion
 from qecnet.datasets import make_shape
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
-from qecnet.nn import create_network, cross_entropy, load_network, save_network
+from qecnet.nn import count_parameters, create_network, cross_entropy, load_network, network_config, save_network
 from qecnet.testing import Kind, assert_invariant, equivariance_error
 
 KINDS: tuple[Kind, ...] = ("points", "poses", "scalars")
+INVARIANT = ("ppf", "riconv", "tensor_field", "vector_neurons")
+PUBLISHED = {
+    "kd_network": 3_600_000,
+    "point2sequence": 1_800_000,
+    "prin": 1_500_000,
+    "riconv": 400_000,
+    "spherical_cnn": 500_000,
+    "vector_neurons": 2_900_000,
+}
+"""Parameters that the papers, or the paper's Table 1, give for networks of 40 classes."""
+STEPS = dict.fromkeys(("point2sequence", "prin", "riconv", "spherical_cnn", "tensor_field", "vector_neurons"), 40)
+"""Steps in which a network learns twenty shapes; 12 for the others."""
+BANDS = {"prin": {"bands": (32, 32, 32)}, "spherical_cnn": {"bands": (64, 16, 10)}}
+"""Those of the papers."""
+APPROXIMATE = ("spherical_cnn",)
+"""Invariant as far as their grids resolve what they see: see test_sphere.py."""
+ALL_CENTRES: dict[str, dict[str, Any]] = {"kd_network": {"reads": 32}, "tensor_field": {"reads": 1024}}
+"""Options with which a network reads each of 32 points once, and takes all of them as centres."""
 
 
 @pytest.fixture(params=BASELINES)
@@ -21,10 +41,16 @@ def kind(request):
     return request.param
 
 
-def trained(kind, dtype=torch.float32, classes=4):
+def small(kind, classes=4):
+    """A network that is quick to run: narrower than the one that is meant to be trained, where its width can be set."""
+    adjustable = isinstance(network_config(kind, classes), BaselineConfig)
+    return create_network(kind, classes, **({"width": 0.2, "reads": 64, "frames": 64} if adjustable else {}))
+
+
+def trained(kind, dtype=torch.float32, classes=4, create=small):
     """A network in evaluation mode whose normalisation has seen something."""
     torch.manual_seed(0)
-    network = create_network(kind, classes).to(dtype)
+    network = create(kind, classes).to(dtype)
     settle(network, cloud(dtype, seed=9))
     return network.eval()
 
@@ -119,7 +145,8 @@ def test_a_batch_of_nothing_but_masked_points(kind):
 
 
 def test_the_order_of_points_is_not_seen_where_all_are_centres(kind, dtype):
-    assert_invariant(as_function(trained(kind, dtype)), inputs_of(cloud(dtype, points=32)), KINDS, "permutation")
+    function = as_function(trained(kind, dtype, create=partial(create_network, **ALL_CENTRES.get(kind, {}))))
+    assert_invariant(function, inputs_of(cloud(dtype, points=32, missing=0)), KINDS, "permutation", trials=3)
 
 
 @pytest.mark.parametrize(("kind", "centres"), [("pointnet", 0), ("pointnet2", 128), ("ppf", 128), ("dgcnn", 256)])
@@ -141,11 +168,11 @@ def test_clouds_do_not_see_each_other(kind, dtype):
     torch.testing.assert_close(network(turned).activations.flip(0), network(capsules).activations)
 
 
-def test_rotations_are_not_seen_by_pair_features_alone(kind, dtype):
+def test_only_invariant_networks_do_not_see_rotations(kind, dtype):
     function, inputs = as_function(trained(kind, dtype)), inputs_of(cloud(dtype))
-    if kind == "ppf":
+    if kind in INVARIANT:
         assert_invariant(function, inputs, KINDS, "rotation", trials=3)
-    else:
+    elif kind not in APPROXIMATE:
         assert equivariance_error(function, inputs, KINDS, "fixed", trials=3) > 0.01
 
 
@@ -197,17 +224,41 @@ def shapes():
     return OrientedPoints.stack(prepared), torch.arange(4).repeat_interleave(5)
 
 
-def test_it_learns_twenty_shapes_and_ppf_knows_them_rotated(kind, shapes):
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_the_full_width_has_the_published_number_of_parameters(kind):
+    full = count_parameters(create_network(kind, 40, frames=1024, width=1.0, reads=1024, **BANDS.get(kind, {})))
+    assert abs(full / PUBLISHED[kind] - 1) <= 0.2
+    assert count_parameters(create_network(kind, 40)) < full / 2
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"width": 0.0}, r"width is 0\.0; it must be above 0 and at most 1"),
+        ({"reads": 0}, "reads is 0; it must be at least 1"),
+        ({"bands": (4, 6, 4)}, r"bands are \(4, 6, 4\); they must be at most 64, at least 1, and must not grow"),
+    ],
+)
+def test_a_size_that_is_none_is_named(options, message):
+    with pytest.raises(ValueError, match=message):
+        create_network("spherical_cnn", 4, **options)
+
+
+def test_it_learns_twenty_shapes_and_an_invariant_one_knows_them_rotated(kind, shapes):
     upright, labels = shapes
     torch.manual_seed(0)
-    network = create_network(kind, 4)
+    network = small(kind)
     optimizer = torch.optim.Adam(network.parameters(), 3e-3)
-    for _ in range(12):
+    for _ in range(STEPS.get(kind, 12)):
         optimizer.zero_grad()
-        cross_entropy(network(upright).activations, labels).backward()
+        said = network(upright)
+        cross_entropy(said.activations, labels).backward()
         optimizer.step()
+        if (said.label == labels).all():
+            break
     settle(network, upright)
     network.eval()
     assert (network(upright).label == labels).all()
     rotated = upright.rotated(random_quaternion((20,), torch.Generator().manual_seed(0)))
-    assert (network(rotated).label == labels).all() == (kind == "ppf")
+    if kind not in APPROXIMATE:
+        assert (network(rotated).label == labels).all() == (kind in INVARIANT)
