@@ -1,5 +1,6 @@
 """The pages: their figures are those of results/, and they build as a site that needs no other host."""
 
+import importlib
 import importlib.util
 import re
 import subprocess
@@ -42,16 +43,34 @@ class Loaded(HTMLParser):
             self.addresses.append(address)
 
 
-def test_the_site_builds_and_loads_nothing_from_elsewhere(tmp_path):
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path]
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    """The folder that the pages were built into, without a warning."""
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    pages = [*tmp_path.rglob("*.html")]
+    return folder
+
+
+def test_every_exported_name_is_in_the_reference(site):
+    listed = {*re.findall(r'id="(qecnet\.[\w.]+)"', (site / "api.html").read_text(encoding="utf-8"))}
+    packages = re.findall(r"^## (qecnet\.\w+)$", (ROOT / "docs" / "api.md").read_text(), flags=re.MULTILINE)
+    modules = [importlib.import_module(package) for package in packages]
+    exported = [(module.__name__, name) for module in modules for name in getattr(module, "__all__", ())]
+    assert len(exported) > 50
+    # A function in a module of its own name has an entry of its own.
+    missing = [names for names in exported if not {".".join(names), ".".join((*names, names[1]))} & listed]
+    assert missing == []
+
+
+def test_the_site_loads_nothing_from_elsewhere(site):
+    pages = [*site.rglob("*.html")]
     assert {path.with_suffix(".html").name for path in tables.PAGES[1:]} <= {page.name for page in pages}
     for page in pages:
         found = Loaded()
         found.feed(page.read_text(encoding="utf-8"))
         assert found.addresses
         assert not [address for address in found.addresses if re.match(r"(\w+:)?//", address)], page
-    for style in tmp_path.rglob("*.css"):
+    for style in site.rglob("*.css"):
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", style.read_text(encoding="utf-8")), style
