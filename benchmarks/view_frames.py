@@ -88,7 +88,8 @@ def centre_of(rule: str, cloud: PointCloud, view: View, q: Tensor) -> Tensor:
     if which == "true":
         return (rotate(q, view.centre) - cloud.centre) / cloud.scale
     assert cloud.viewpoint is not None
-    return -MOVED * (which == "moved") * cloud.viewpoint / cloud.viewpoint.norm()
+    away: Tensor = -MOVED * (which == "moved") * cloud.viewpoint / cloud.viewpoint.norm()
+    return away
 
 
 def estimate(rule: str, cloud: PointCloud, at: Tensor, view: View, q: Tensor) -> tuple[Tensor, Tensor]:
@@ -96,6 +97,7 @@ def estimate(rule: str, cloud: PointCloud, at: Tensor, view: View, q: Tensor) ->
     centre = centre_of(rule, cloud, view, q)
     by_camera = RULES[rule][0]
     radius = default_radii(cloud.points).normals
+    assert cloud.viewpoint is not None
     z, valid = fit_normals(cloud.points, at, radius, sign=cloud.viewpoint if by_camera else centre)
     z = -z if by_camera else z
     x = centre - at - ((centre - at) * z).sum(-1, keepdim=True) * z

@@ -10,6 +10,7 @@ from random import Random
 
 import numpy as np
 import pytest
+from tests.kinds import present
 from tests.models.libraries import make_answers, make_entries
 
 from qecnet.models import edit_library, read_library
@@ -93,13 +94,13 @@ def test_a_sound_library_is_searched(index, query):
 )
 def test_altered_rows_are_one_sentence(index, query, statement, said):
     change(index, statement)
-    assert said in search(index, query)
+    assert said in present(search(index, query))
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing", b"SQLite format 3\0" + b"\xff" * 5000])
 def test_a_file_that_is_no_database_is_one_sentence(index, query, content):
     (index / "rows.sqlite").write_bytes(content)
-    assert "is damaged" in search(index, query)
+    assert "is damaged" in present(search(index, query))
 
 
 def test_a_journal_that_names_another_file_is_refused(index, query, tmp_path):
@@ -109,7 +110,7 @@ def test_a_journal_that_names_another_file_is_refused(index, query, tmp_path):
     name = os.fsencode(victim)
     end = b"\0\0\0\0" + name + len(name).to_bytes(4, "big") + sum(name).to_bytes(4, "big")
     (index / "rows.sqlite-journal").write_bytes(end + bytes.fromhex("d9d505f920a163d7"))
-    assert "its journal names another file" in search(index, query)
+    assert "its journal names another file" in present(search(index, query))
     assert victim.exists()
 
 
@@ -118,11 +119,11 @@ def test_vectors_that_are_missing_or_cut_are_one_sentence(index, query):
     data = vectors.read_bytes()
     for length in (0, 5, 1000, len(data) - 1000, len(data) - 1):
         vectors.write_bytes(data[:length])
-        assert "vectors-1.usearch: is damaged" in search(index, query)
+        assert "vectors-1.usearch: is damaged" in present(search(index, query))
     vectors.write_bytes(data + b"x")
-    assert "it goes on after its end" in search(index, query)
+    assert "it goes on after its end" in present(search(index, query))
     vectors.unlink()
-    assert "vectors-1.usearch is missing" in search(index, query)
+    assert "vectors-1.usearch is missing" in present(search(index, query))
 
 
 def test_edges_that_lead_out_of_the_graph_are_refused(index, query):
@@ -168,9 +169,9 @@ def test_a_killed_writer_leaves_all_that_was_committed(small_model, tmp_path, qu
         process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
         with process:
             for _ in range(random.randint(3, 12)):
-                committed = int(process.stdout.readline())
+                committed = int(present(process.stdout).readline())
             process.send_signal(signal.SIGKILL)
-            rest = process.stdout.read().splitlines()
+            rest = present(process.stdout).read().splitlines()
         committed = int(rest[-1]) if rest and rest[-1] else committed
         with read_library(index) as library:
             assert committed <= len(library) <= committed + 30
