@@ -29,6 +29,8 @@ from qecnet.evaluation import (
     SummaryTable,
     ViewScores,
     ViewsResult,
+    compare_accuracy,
+    compare_errors,
     format_degrees,
     format_error,
     format_interval,
@@ -55,6 +57,8 @@ VIEW_HEAD = (
     "centre error, radii",
 )
 NOTHING = "Not measured yet."
+NOT_MEASURED = "not measured"
+COLUMNS = ("published", "here, paper protocol", "here, strict")
 
 
 def list_runs(dataset: str) -> list[EvaluatedRun]:
@@ -143,16 +147,50 @@ def all_accuracy() -> str:
                 cells += [format_interval(found.ar.interval), format_percent(found.ar.mean_class)]
                 rows.append([*about, str(found.rotations), *cells])
         parts.append(f"### {title}\n\n{SummaryTable('', head, rows).to_markdown()}")
-    figures = published_figures()
-    rows = [
-        [row.method, f"{row.parameters:,}", format_percent(row.nr), format_percent(row.ar)]
-        for row in figures.classification
-    ]
-    paper = SummaryTable("", ("method", "parameters", "upright", "rotated"), rows).to_markdown()
-    since = SummaryTable("", ("method", "rotated"), [[row.method, format_percent(row.ar)] for row in figures.since])
-    parts.append(f"### ModelNet40, as published in the paper\n\n{paper}")
-    parts.append(f"### ModelNet40, since the paper, as published by the methods' authors\n\n{since.to_markdown()}")
+    since = [[row.method, format_percent(row.ar)] for row in published_figures().since]
+    title = "### ModelNet40, since the paper, as published by the methods' authors"
+    parts.append(f"{title}\n\n{_table(('method', 'rotated'), since)}")
     return "\n\n".join(parts)
+
+
+def table_1() -> str:
+    """Each method of Table 1 as published and as measured here."""
+    rows = []
+    for row in compare_accuracy(list_runs("modelnet40")):
+        known = row.published
+        cells = [link(row.run, row.method) if row.run else row.method]
+        cells += [format_percent(known.nr if known else None), format_percent(row.published_ar)]
+        for found in (row.measured("paper"), row.measured("strict")):
+            cells += [format_percent(getattr(found, w).accuracy) if found else NOT_MEASURED for w in ("nr", "ar")]
+        rows.append(cells)
+    return _table(("method", *(f"{where}, {pose}" for where in COLUMNS for pose in ("upright", "rotated"))), rows)
+
+
+def table_2() -> str:
+    """Each method of Table 2 as published and as measured here."""
+    rows = []
+    for row in compare_errors(list_runs("modelnet10")):
+        cells = [row.method, f"{row.published.average:.2f}", f"{row.published.no_sym:.2f}"]
+        for found in (row.measured["paper"], row.measured["strict"]):
+            errors = (found.all_classes, found.no_sym) if found else (None, None)
+            cells += [format_error(one.mean) if one else NOT_MEASURED for one in errors]
+        rows.append(cells)
+    return _table(("method", *(f"{where}, {kind}" for where in COLUMNS for kind in ("all classes", "no-sym"))), rows)
+
+
+def budgets() -> str:
+    """What training the other methods took."""
+    published = {row.method: f"{row.parameters:,}" for row in published_figures().classification}
+    rows = []
+    for row in _rows("baselines.csv"):
+        name = NETWORKS[row["network"]]
+        minutes = f"{float(row['minutes']):.1f} of {float(row['allowed']):g}"
+        longer = " (longer)" if row["longer"] == "True" else ""
+        about = [name, DATASETS.get(row["dataset"], row["dataset"]), published.get(name, DASH)]
+        costs = [f"{int(row['parameters']):,}", minutes + longer, row["epochs"], row["threads"]]
+        rows.append([*about, *costs, f"{float(row['milliseconds']):.1f}"])
+    head = ("method", "trained on", "parameters, published", "parameters, here", "minutes", "epochs", "threads")
+    return _table((*head, "ms per shape"), rows)
 
 
 def alignments() -> str:
@@ -182,9 +220,6 @@ def all_poses() -> str:
         for found in run.results(RotationResult).values():
             table = summarize(found)
             rows += [[link(run, run.network), *row] for row in table.rows]
-    for row in published_figures().rotation:
-        figures = [f"{row.no_sym:.2f}", DASH, f"{row.average:.2f}", DASH]
-        rows.append([f"{row.method}, published", DASH, "paper", "correct", *figures])
     return SummaryTable("", ("method", *table.head), rows, labels=4).to_markdown()
 
 
@@ -444,6 +479,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "headline": headline,
     "accuracy": accuracy,
     "all-accuracy": all_accuracy,
+    "table-one": table_1,
+    "table-two": table_2,
+    "budgets": budgets,
     "alignments": alignments,
     "all-poses": all_poses,
     "robustness": robustness,

@@ -62,8 +62,3 @@ def test_no_sym_is_the_mean_of_its_classes():
     for row in ROTATION:
         assert row.no_sym == pytest.approx(sum(row.per_class[name] for name in NO_SYM) / len(NO_SYM), abs=0.02)
     assert all(tuple(row.per_class) == ROTATION_CLASSES for row in ROTATION)
-
-
-def test_what_we_do_not_run_is_quoted():
-    quoted = {row.method for row in CLASSIFICATION if not row.rerun} | {row.method for row in ROTATION if not row.rerun}
-    assert quoted >= {"KDTreeNet", "Point2Seq", "Spherical CNN", "PRIN", "PointNetLK", "IT-Net"}

@@ -7,6 +7,7 @@ A `Measurement` says what is measured and how, each `measure_*` function returns
 from qecnet.evaluation.calibration import measure_calibration, write_temperature
 from qecnet.evaluation.card import write_card
 from qecnet.evaluation.classification import measure_classification
+from qecnet.evaluation.comparison import ComparedAccuracy, ComparedErrors, compare_accuracy, compare_errors
 from qecnet.evaluation.corruption import CORRUPTIONS, Corruption
 from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.measurement import Measurement
@@ -64,6 +65,8 @@ __all__ = [
     "BaselineErrors",
     "CalibrationResult",
     "ClassificationResult",
+    "ComparedAccuracy",
+    "ComparedErrors",
     "Corruption",
     "CorruptionKind",
     "EquivarianceResult",
@@ -81,6 +84,8 @@ __all__ = [
     "ViewScores",
     "ViewsResult",
     "build_report",
+    "compare_accuracy",
+    "compare_errors",
     "format_degrees",
     "format_error",
     "format_interval",

@@ -1,7 +1,6 @@
 """Published figures to compare with: Tables 1, 2 and 3 of the paper, and accuracies of methods since then.
 
-They are data, in published.json beside this module, because the report of an installed package shows them too. Rows
-marked `rerun` are of methods that this repository also runs; the others are quoted from the publications.
+They are data, in published.json beside this module, because the report of an installed package shows them too.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ class PublishedAccuracy:
     parameters: int
     nr: float | None
     ar: float
-    rerun: bool
 
 
 @dataclass(frozen=True)
@@ -50,7 +48,6 @@ class PublishedErrors:
     average: float
     no_sym: float
     per_class: Mapping[str, float]
-    rerun: bool
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,16 @@ NETWORKS = {
     "pointnet": "PointNet",
     "pointnet2": "PointNet++",
     "dgcnn": "DGCNN",
+    "kd_network": "KDTreeNet",
+    "point2sequence": "Point2Seq",
+    "spherical_cnn": "Spherical CNN",
+    "prin": "PRIN",
     "ppf": "PPF",
+    "tensor_field": "TFN",
+    "riconv": "RIConv++",
+    "vector_neurons": "Vector Neurons",
+    "it_net": "IT-Net",
+    "pointnetlk": "PointNetLK",
 }
 """What networks are called in tables, by their configuration, in the tables' order."""
 

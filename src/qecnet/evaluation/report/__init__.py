@@ -140,6 +140,7 @@ def _tabulate(
         "equivariance": change,
         "baselines": baselines,
         "accuracy_table": made.keep(_results.accuracy_table([run, *others])),
+        "compared_errors_table": made.keep(_results.compared_errors_table([run, *others])),
         "rotation_table": made.keep(_results.rotation_table([run, *others])),
         "summary_table": made.keep(_results.summary_table(posed[:1], "table2-summary.csv")) if posed else None,
         "compared_table": made.keep(_results.summary_table(posed[1:], "table2-summary-compared.csv"))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from qecnet.evaluation.comparison import compare_accuracy, compare_errors
 from qecnet.evaluation.published import published_figures
-from qecnet.evaluation.report._table import Column, ReportTable, RowGroup, Wide, data_table
+from qecnet.evaluation.report._table import Column, ReportTable, RowGroup, data_table
 from qecnet.evaluation.results import (
     BINS,
     HISTOGRAM_BINS,
     MODES,
-    PROTOCOLS,
     BaselineErrors,
     ClassificationResult,
     EquivarianceResult,
@@ -34,6 +34,10 @@ KINDS = {
     "density": ("Uneven density", ""),
 }
 """Titles of the corruptions, and the unit of their levels."""
+
+COLUMNS: tuple[ProtocolName, ...] = ("paper", "strict")
+"""In the order of tables that begin with what is published."""
+PUBLISHED = "As published"
 
 _COUNTED = {"all": "all", "correct": "correctly classified"}
 _SUMMARY = (
@@ -59,24 +63,48 @@ def sort_classes(classes: Sequence[str]) -> list[str]:
 
 
 def accuracy_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
-    """Table 1: published rows, then a row for each run, by dataset."""
-    published = [
-        [_source(row.method, row.rerun), row.parameters, Wide(row.nr, 2), Wide(row.ar, 2)]
-        for row in published_figures().classification
-    ]
+    """Table 1: each method as published and as measured here, then all other runs, by dataset."""
+    methods, beside = [], set()
+    for row in compare_accuracy(runs):
+        known, run = row.published, row.run
+        results = [row.measured(p) for p in COLUMNS]
+        name = f"{row.method} [{run.name}]" if run else row.method
+        parameters = next((one.model.parameters for one in results if one), None)
+        accuracies = [one and getattr(one, which) for one in results for which in ("nr", "ar")]
+        published = [known and known.parameters, known and known.nr, row.published_ar]
+        methods.append([name, *published, parameters, *accuracies])
+        beside.add(run and run.name)
     groups: dict[str, list[list[Any]]] = {}
-    for run in runs:
+    for run in (run for run in runs if run.name not in beside):
         found = run.results(ClassificationResult)
         for any_of in list(found.values())[:1]:
             title = f"Measured here, on {name_dataset(any_of.dataset)}: {any_of.shapes:,} test shapes"
-            accuracies = [(one := found.get(p)) and getattr(one, which) for which in ("nr", "ar") for p in PROTOCOLS]
-            groups.setdefault(title, []).append([f"{run.network} [{run.name}]", any_of.model.parameters, *accuracies])
-    columns = [Column("Method"), Column("Parameters", "count")]
-    columns += [Column(p, "interval", over, p == "strict") for over in ("NR/NR", "NR/AR") for p in PROTOCOLS]
+            accuracies = [(one := found.get(p)) and getattr(one, which) for p in COLUMNS for which in ("nr", "ar")]
+            name = f"{run.network} [{run.name}]"
+            groups.setdefault(title, []).append([name, None, None, None, any_of.model.parameters, *accuracies])
+    columns = [Column("Method"), Column("Parameters", "count", PUBLISHED, gap=True)]
+    columns += [Column(which, "published", PUBLISHED) for which in ("NR/NR", "NR/AR")]
+    columns += [Column("Parameters", "count", "Measured here", gap=True)]
+    columns += [Column(w, "measured", f"Measured here, {p}", w == "NR/NR") for p in COLUMNS for w in ("NR/NR", "NR/AR")]
     ours = [RowGroup(title, rows, ours=True) for title, rows in groups.items()]
-    return ReportTable(
-        "table1-classification.csv", columns, [RowGroup("As published, on ModelNet40", published), *ours]
-    )
+    compared = RowGroup("The paper's methods and some since, on ModelNet40", methods)
+    return ReportTable("table1-classification.csv", columns, [compared, *ours])
+
+
+def compared_errors_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
+    """Table 2 in short: each method's mean errors as published and as measured here."""
+    rows = []
+    for row in compare_errors(runs):
+        cells: list[Any] = [row.method, row.published.average, row.published.no_sym]
+        for errors in (row.measured[p] for p in COLUMNS):
+            cells += [errors and errors.all_classes and errors.all_classes.mean]
+            cells += [errors and errors.no_sym and errors.no_sym.mean]
+        rows.append(cells)
+    columns = [Column("Method"), Column("avg", "error", PUBLISHED, gap=True), Column("no-sym", "error", PUBLISHED)]
+    for p in COLUMNS:
+        over = f"Measured here, {p}"
+        columns += [Column("avg", "measured error", over, gap=True), Column("no-sym", "measured error", over)]
+    return ReportTable("table2-compared.csv", columns, [RowGroup("", rows)])
 
 
 def class_table(found: dict[ProtocolName, ClassificationResult]) -> ReportTable:
@@ -113,10 +141,7 @@ def rotation_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
     classes = sort_classes(
         [*dict.fromkeys((*published[0].per_class, *(name for _, found in measured for name in found.classes)))]
     )
-    rows = [
-        [_source(row.method, row.rerun), "plain", row.average, row.no_sym, *map(row.per_class.get, classes)]
-        for row in published
-    ]
+    rows = [[row.method, "plain", row.average, row.no_sym, *map(row.per_class.get, classes)] for row in published]
     groups = [RowGroup("As published, on ModelNet10, over correctly classified shapes", rows)]
     for run, found in measured:
         named = f"{run.network} [{run.name}], " if len({run.name for run, _ in measured}) > 1 else ""
@@ -256,8 +281,3 @@ def equivariance_table(found: EquivarianceResult) -> ReportTable:
     columns += [Column("pose, median °", "power"), Column("activation, max", "power")]
     columns += [Column("class changed, %", "percent"), Column("accuracy, %", "percent")]
     return ReportTable("equivariance.csv", columns, [RowGroup("", rows)])
-
-
-def _source(method: str, rerun: bool) -> str:
-    """Mark figures of methods that are not run here."""
-    return method if rerun else f"{method} [quoted]"

@@ -14,6 +14,8 @@ from markupsafe import Markup
 from qecnet.evaluation.results import Accuracy, CorruptionScores, ProtocolName
 from qecnet.evaluation.summary import DASH
 
+NOT_MEASURED = "not measured"
+
 
 @dataclass(frozen=True)
 class Column:
@@ -41,14 +43,6 @@ class RowGroup:
 
 
 @dataclass(frozen=True)
-class Wide:
-    """A value over several columns."""
-
-    value: float | None
-    span: int
-
-
-@dataclass(frozen=True)
 class ReportTable:
     """Columns and rows; `name` is that of its CSV file, and the first `words` columns are words."""
 
@@ -68,18 +62,14 @@ class ReportTable:
                 runs.append((column.over, 1))
         return runs if any(column.over for column in self.columns) else []
 
-    def cells(self, row: Sequence[Any], above: Sequence[Any] | None) -> Iterable[tuple[str | Markup, str, int]]:
-        """Format a row: text, CSS classes and span of each cell; a label is not repeated from the row above."""
+    def cells(self, row: Sequence[Any], above: Sequence[Any] | None) -> Iterable[tuple[str | Markup, str]]:
+        """Format a row: text and CSS classes of each cell; a label is not repeated from the row above."""
         faint = "faint" if "symmetric" in row[:2] else ""
-        place = 0
-        for value in row:
-            column, span = self.columns[place], value.span if isinstance(value, Wide) else 1
-            text = FORMATS[column.form](value.value if isinstance(value, Wide) else value)
+        for place, (column, value) in enumerate(zip(self.columns, row, strict=True)):
+            text = FORMATS[column.form](value)
             if place == 0 and above is not None and above[0] == value:
                 text = ""
-            kind = f"{faint} {'middle' if span > 1 else 'gap' if column.gap else ''}"
-            yield text, f"{kind} {'words' if place < self.words else ''}".strip(), span
-            place += span
+            yield text, f"{faint} {'gap' if column.gap else ''} {'words' if place < self.words else ''}".strip()
 
     def to_csv(self) -> bytes:
         """Encode the table as CSV: all digits, shares as 0..1, nothing where there is no value."""
@@ -93,15 +83,11 @@ class ReportTable:
         return text.getvalue().encode()
 
     def _flat(self, row: Sequence[Any]) -> Iterable[Any]:
-        place = 0
-        for value in row:
-            span = value.span if isinstance(value, Wide) else 1
-            width = sum(map(_width, self.columns[place : place + span]))
+        for column, value in zip(self.columns, row, strict=True):
             if isinstance(value, Accuracy | CorruptionScores):
                 yield from (value.accuracy, *value.interval)
             else:
-                yield from (value.value if isinstance(value, Wide) else value, *[None] * (width - 1))
-            place += span
+                yield from (value, *[None] * (_width(column) - 1))
 
 
 def data_table(name: str, keys: Sequence[str], rows: Sequence[Sequence[Any]]) -> ReportTable:
@@ -110,7 +96,7 @@ def data_table(name: str, keys: Sequence[str], rows: Sequence[Sequence[Any]]) ->
 
 
 def _width(column: Column) -> int:
-    return 3 if column.form == "interval" else 1
+    return 3 if column.form in ("interval", "measured") else 1
 
 
 def _power(value: float) -> str | Markup:
@@ -121,9 +107,7 @@ def _power(value: float) -> str | Markup:
     return Markup("{}·10<sup>{}</sup>").format(digits.replace("-", "−"), str(int(power)).replace("-", "−"))
 
 
-def _interval(value: Accuracy | CorruptionScores | float) -> str | Markup:
-    if not isinstance(value, Accuracy | CorruptionScores):
-        return f"{100 * value:.2f}"
+def _interval(value: Accuracy | CorruptionScores) -> str | Markup:
     low, high = (f"{100 * bound:.1f}" for bound in value.interval)
     return Markup('{:.1f}<small class="interval">{} to {}</small>').format(100 * value.accuracy, low, high)
 
@@ -135,6 +119,7 @@ def _optional(form: Callable[[Any], str | Markup]) -> Callable[[Any], str | Mark
 _FORMS: dict[str, Callable[[Any], str | Markup]] = {
     "text": lambda value: str(value).replace("_", " "),
     "percent": lambda share: f"{100 * share:.1f}",
+    "published": lambda share: f"{100 * share:.2f}",
     "error": lambda error: f"{error:.2f}",
     "count": lambda number: f"{number:,}" if isinstance(number, int) else str(number),
     "seconds": lambda seconds: f"{seconds:.3f}",
@@ -142,5 +127,8 @@ _FORMS: dict[str, Callable[[Any], str | Markup]] = {
     "interval": _interval,
     "chip": lambda protocol: Markup('<span class="chip {0}">{0}</span>').format(protocol),
 }
-FORMATS = {name: _optional(form) for name, form in _FORMS.items()}
+FORMATS = {name: _optional(form) for name, form in _FORMS.items()} | {
+    "measured": lambda value: NOT_MEASURED if value is None else _interval(value),
+    "measured error": lambda value: NOT_MEASURED if value is None else f"{value:.2f}",
+}
 """How cells are shown, by name; they are also the filters of the templates."""

@@ -1,0 +1,97 @@
+"""The paper's Tables 1 and 2: each method as published, beside what was measured here under both protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from qecnet.evaluation.published import PublishedAccuracy, PublishedErrors, published_figures
+from qecnet.evaluation.results import (
+    PROTOCOLS,
+    ClassificationResult,
+    ErrorGroups,
+    PoseBaselinesResult,
+    ProtocolName,
+    RotationResult,
+)
+from qecnet.evaluation.run import NETWORKS, EvaluatedRun
+
+_TABLE_1 = {"QEC": "paper", "QEC, no canonicalisation": "var"} | {name: kind for kind, name in NETWORKS.items()}
+"""Which configuration is a method of Table 1."""
+_TABLE_2 = {
+    "PointNetLK": ("pointnetlk", "same_instance"),
+    "IT-Net": ("it_net", "canonical"),
+    "QEC, canonical": ("paper", "canonical"),
+    "QEC, siamese": ("paper", "siamese"),
+}
+"""Which configuration is a method of Table 2, and where its errors are: pairs of one shape, or a mode of rotation."""
+_WITHOUT_LEARNING = {"Mean LRF": "mean LRF", "PCA, resampled and rotated": "PCA"}
+_SINCE = ("TFN", "RIConv++", "Vector Neurons")
+"""Methods that are run here and have no column in Table 1."""
+
+
+@dataclass(frozen=True)
+class ComparedAccuracy:
+    """A method of Table 1, or one since; None is what was not published or not measured."""
+
+    method: str
+    published: PublishedAccuracy | None
+    published_ar: float | None
+    run: EvaluatedRun | None
+
+    def measured(self, protocol: ProtocolName) -> ClassificationResult | None:
+        """Get what was measured here under a protocol."""
+        return self.run.result(ClassificationResult, protocol) if self.run else None
+
+
+@dataclass(frozen=True)
+class ComparedErrors:
+    """A method of Table 2, and its errors by protocol.
+
+    Under "paper" these are of correctly classified shapes, as published; under "strict" of all shapes.
+    """
+
+    method: str
+    published: PublishedErrors
+    measured: Mapping[ProtocolName, ErrorGroups | None]
+
+
+def compare_accuracy(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedAccuracy]:
+    """Put runs on ModelNet40 beside the methods of Table 1, and beside those since that are run here."""
+    figures = published_figures()
+    of_kind = {run.kind: run for run in reversed(runs) if run.settings.dataset == "modelnet40"}
+    for row in figures.classification:
+        yield ComparedAccuracy(row.method, row, row.ar, of_kind.get(_TABLE_1.get(row.method, "")))
+    for method in _SINCE:
+        since = next((row.ar for row in figures.since if row.method.startswith(f"{method} (")), None)
+        yield ComparedAccuracy(method, None, since, of_kind.get(_TABLE_1[method]))
+
+
+def compare_errors(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedErrors]:
+    """Put runs on ModelNet10 beside the methods of Table 2."""
+    runs = [run for run in runs if run.settings.dataset == "modelnet10"]
+    of_kind = {run.kind: run for run in reversed(runs)}
+    pairs = next((found for run in runs if (found := run.pose_baselines) and "PCA" in found.same_instance), None)
+    for row in published_figures().rotation:
+        kind, where = _TABLE_2.get(row.method, ("", ""))
+        run = of_kind.get(kind)
+        measured: dict[ProtocolName, ErrorGroups | None] = dict.fromkeys(PROTOCOLS)
+        if where == "same_instance":
+            measured["strict"] = _of_pairs(run.pose_baselines if run else None, row.method)
+        elif where:
+            measured |= {p: _of_mode(run, p, where) for p in PROTOCOLS}
+        else:
+            measured["strict"] = _of_pairs(pairs, _WITHOUT_LEARNING.get(row.method, ""))
+        yield ComparedErrors(row.method, row, measured)
+
+
+def _of_pairs(found: PoseBaselinesResult | None, method: str) -> ErrorGroups | None:
+    return found.same_instance.get(method) if found else None
+
+
+def _of_mode(run: EvaluatedRun | None, protocol: ProtocolName, mode: str) -> ErrorGroups | None:
+    found = run.result(RotationResult, protocol) if run else None
+    if found is None:
+        return None
+    errors: ErrorGroups = getattr(getattr(found.modes, mode), "correct" if found.protocol == "paper" else "all")
+    return errors
