@@ -105,7 +105,8 @@ benchmark: $(READY)
 # goes on where it was: make baselines MINUTES=30 MODELNET10=ModelNet10.zip MODELNET40=ModelNet40
 MINUTES ?= 30
 baselines: $(READY)
-	$(BIN)/python -m benchmarks.baselines.budget --minutes $(MINUTES) --modelnet10 "$(MODELNET10)" --modelnet40 "$(MODELNET40)"
+	$(BIN)/python -m benchmarks.baselines.budget --minutes $(MINUTES) \
+		$(if $(MODELNET10),--modelnet10 "$(MODELNET10)") $(if $(MODELNET40),--modelnet40 "$(MODELNET40)")
 
 # Made anew only when what is installed has changed; a set-up that was cut short leaves no .ready behind.
 $(READY): $(DEMO_READY)
