@@ -1,0 +1,92 @@
+"""Candidate orientations in answers: of the model that verifies them, and of those that decide on one."""
+
+import math
+
+import pytest
+import torch
+
+import qecnet
+from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
+from qecnet.datasets import make_furniture
+from qecnet.geometry import Mesh
+from qecnet.models import Answer, Candidate
+
+UP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+
+
+@pytest.fixture(scope="module")
+def chairs():
+    dataset = make_furniture(per_class=10)
+    label = dataset.classes.index("chair")
+    generator = torch.Generator().manual_seed(0)
+    return [
+        item.load().sample(4000, generator).points.double() for item in dataset.items("test") if item.label == label
+    ]
+
+
+def degrees(a, b):
+    return math.degrees(math.acos(float((a @ b).clamp(-1, 1))))
+
+
+def make_answer(*verified):
+    poses = torch.eye(4, dtype=torch.float64)[:1]
+    return Answer("x", ("thing",), torch.ones(1), poses, torch.ones(1), torch.zeros(3), 1.0, tuple(verified))
+
+
+def test_upright_finds_the_up_of_chairs_in_any_pose(chairs):
+    model = qecnet.load("upright")
+    generator = torch.Generator().manual_seed(1)
+    for points in chairs:
+        q = random_quaternion((), generator, dtype=torch.float64)
+        answer = model.predict(rotate(q, points))
+        assert degrees(answer.up, rotate(q, UP)) < 10
+        assert answer.up_confidence > 0.5
+        shares = [candidate.probability for candidate in answer.candidates]
+        assert shares == sorted(shares, reverse=True)
+        assert 0.99 < sum(shares) < 1 + 1e-6
+        assert torch.equal(answer.up, to_matrix(answer.pose)[:, 2])
+
+
+def test_candidates_rotate_with_the_shape(chairs):
+    model = qecnet.load("upright")
+    q = random_quaternion((), torch.Generator().manual_seed(2), dtype=torch.float64)
+    before, after = model.predict(chairs[0]), model.predict(rotate(q, chairs[0]))
+    first, second = before.candidates[0], after.candidates[0]
+    assert math.degrees(angular_distance(multiply(q, first.pose), second.pose)) < 1
+    assert second.probability == pytest.approx(first.probability, abs=0.02)
+
+
+def test_a_known_up_is_kept(chairs):
+    answer = qecnet.load("upright").predict(chairs[0], up=(0, 1, 0))
+    assert degrees(answer.up, torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)) < 3.1  # snapping may tilt by 3°
+
+
+def test_likely_candidates_are_the_fewest_with_that_share():
+    a, b, c = (Candidate(torch.eye(4, dtype=torch.float64)[n], p) for n, p in ((0, 0.6), (1, 0.25), (2, 0.1)))
+    answer = make_answer(a, b, c)
+    assert answer.likely_candidates(0.5) == (a,)
+    assert answer.likely_candidates(0.8) == (a, b)
+    assert answer.likely_candidates(1.0) == (a, b, c)
+
+
+def test_the_confidence_of_an_up_is_that_of_all_candidates_with_it():
+    about_z, about_x = (torch.eye(4, dtype=torch.float64)[n] for n in (3, 1))
+    same, other = Candidate(about_z, 0.3), Candidate(about_x, 0.2)
+    answer = make_answer(Candidate(torch.eye(4, dtype=torch.float64)[0], 0.5), same, other)
+    assert answer.up_confidence == pytest.approx(0.8)
+
+
+def test_a_model_that_compares_none_shares_its_confidence_among_equivalents(chairs):
+    answer = qecnet.load("modelnet10").predict(chairs[0])
+    assert answer.verified == ()
+    assert len(answer.candidates) == len(answer.equivalents)
+    assert sum(candidate.probability for candidate in answer.candidates) == pytest.approx(answer.confidence)
+    assert answer.up_confidence == answer.confidence
+
+
+def test_a_flat_sheet_has_an_answer():
+    corners = torch.tensor([[0, 0, 0], [1, 0, 0], [0.3, 0.6, 0]], dtype=torch.float64)
+    sheet = Mesh(corners, torch.tensor([[0, 1, 2]]))
+    answer = qecnet.load("upright").predict(sheet)
+    assert answer.pose.isfinite().all()
+    assert answer.candidates
