@@ -66,6 +66,8 @@ def files(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("code", blocks("python"))
 def test_python_runs(code, files):
+    if "qec-index" in code:
+        assert CliRunner().invoke(app, ["index", "meshes"]).exit_code == 0
     exec(compile(code, "snippet", "exec"), {"__name__": "__main__"})
 
 
@@ -73,6 +75,8 @@ def test_python_runs(code, files):
 def test_commands_run(code, files, monkeypatch, request):
     monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
     monkeypatch.setenv("XDG_CACHE_HOME", str(files / "cache"))
+    if "qec search" in code and "qec index" not in code:
+        assert CliRunner().invoke(app, ["index", "meshes"]).exit_code == 0
     for command in commands(code, "qec"):
         if "README" in request.node.name:
             done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
