@@ -8,7 +8,7 @@ import torch
 import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
 from qecnet.datasets import make_furniture
-from qecnet.geometry import Mesh
+from qecnet.geometry import Mesh, sample_points
 from qecnet.models import Answer, Candidate
 
 UP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
@@ -20,7 +20,7 @@ def chairs():
     label = dataset.classes.index("chair")
     generator = torch.Generator().manual_seed(0)
     return [
-        item.load().sample(4000, generator).points.double() for item in dataset.items("test") if item.label == label
+        sample_points(item.load(), 4000, generator).points.double() for item in dataset.items("test") if item.label == label
     ]
 
 
