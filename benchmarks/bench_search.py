@@ -128,11 +128,11 @@ def faiss_graph(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Calla
     index.hnsw.efConstruction = 64
     index.train(descriptors[:1000])
     index.add(descriptors)
+    faiss.omp_set_num_threads(1)  # torch has the same setting, which names the results file
     faiss.write_index(index, str(path))
     del index
 
     def open_file() -> Search:
-        faiss.omp_set_num_threads(1)
         viewed = faiss.read_index(str(path), faiss.IO_FLAG_MMAP)
         viewed.hnsw.efSearch = 128
         return lambda query: viewed.search(query[None], WANTED)[1][0]
