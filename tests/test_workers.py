@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 import torch
 
-from qecnet.workers import in_order
+from qecnet.workers import as_done, in_order
 
 PRIVATE: dict[str, int] = {}
 
@@ -54,6 +54,35 @@ def test_an_error_is_raised_here_and_jobs_are_taken_as_workers_get_free():
     with pytest.raises(ValueError, match="job 0 is bad"):
         list(in_order(failing, jobs(), 2))
     assert len(taken) < 100
+
+
+def doubled(number):
+    if number == 3:
+        os._exit(1)
+    return 2 * number
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_jobs_of_processes_that_die_come_back_without_a_result(workers):
+    jobs = iter(range(8))
+    found = dict(as_done(doubled, lambda: next(jobs, None), workers))
+    assert found == {number: None if number == 3 else 2 * number for number in range(8)}
+
+
+def test_a_job_may_be_given_again_when_its_result_is_known():
+    jobs, found = [1], []
+    for number, result in as_done(doubled, lambda: jobs.pop() if jobs else None, 2):
+        found.append(result)
+        if number < 3:
+            jobs.append(number + 1)
+    assert found == [2, 4, None]
+
+
+def test_an_error_in_a_process_is_raised_here_and_jobs_are_taken_as_needed():
+    jobs = iter(range(1000))
+    with pytest.raises(ValueError, match=r"job . is bad"):
+        list(as_done(failing, lambda: next(jobs, None), 2))
+    assert next(jobs) < 10
 
 
 SCRIPT = """

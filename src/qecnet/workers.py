@@ -1,4 +1,4 @@
-"""Work shared out among processes: results in order, the same for any number of them, and none left behind."""
+"""Work shared out among processes: results in order or as they are done, and no process left behind."""
 
 from __future__ import annotations
 
@@ -8,9 +8,11 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, Future, ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing import current_process, get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
 from threading import Thread, active_count
 from typing import Any, TypeVar
@@ -18,6 +20,13 @@ from typing import Any, TypeVar
 import torch
 
 T = TypeVar("T")
+Job = TypeVar("Job")
+_CANNOT_START = (
+    "no worker process could start; in a script, put the code that needs several workers below "
+    'if __name__ == "__main__", or use one worker'
+)
+_PATIENCE = 10.0
+"""Seconds that a worker gets to finish its job when the run is stopped."""
 
 
 def in_order(
@@ -73,13 +82,99 @@ def _in_order(
     except BrokenExecutor:
         if begun.is_set():
             raise
-        raise RuntimeError(
-            "no worker process could start; in a script, put the code that needs several workers below "
-            'if __name__ == "__main__", or use one worker'
-        ) from None
+        raise RuntimeError(_CANNOT_START) from None
     finally:
         # Whoever stops half-way does not wait for jobs that nobody has begun.
         pool.shutdown(cancel_futures=True)
+
+
+def as_done(
+    function: Callable[[Job], T], take: Callable[[], Job | None], workers: int
+) -> Generator[tuple[Job, T | None]]:
+    """`function(job)` in processes that may die: each job with its result as soon as it is done, or with None.
+
+    Args:
+        function: sent to each process once, when that process starts.
+        take: returns the next job, or None if there is none now; it is asked again after each result.
+        workers: the number of processes. Even a single one is not this process, which must survive.
+
+    Yields:
+        Each job and its result; None where the process of a job died. Another process has taken its place.
+
+    Raises:
+        RuntimeError: a process died before it was ready for any job.
+    """
+    leave_unguarded_script()
+    idle: list[_Seat] = []
+    busy: dict[Connection, tuple[_Seat, Job]] = {}
+    try:
+        while True:
+            while len(busy) < workers and (job := take()) is not None:
+                seat = idle.pop() if idle else _Seat(function)
+                busy[seat.pipe] = seat, job
+                seat.give(job)
+            if not busy:
+                return
+            for pipe in wait([*busy]):
+                assert isinstance(pipe, Connection)
+                seat, job = busy[pipe]
+                try:
+                    kind, value = pipe.recv()
+                except (EOFError, OSError):
+                    del busy[pipe]
+                    seat.leave(0)
+                    if not seat.ready:
+                        raise RuntimeError(_CANNOT_START) from None
+                    yield job, None
+                    continue
+                seat.ready = True
+                if kind == "ready":
+                    continue
+                del busy[pipe]
+                idle.append(seat)
+                if kind == "error":
+                    raise value
+                yield job, value
+    finally:
+        seats = [*idle, *(seat for seat, _ in busy.values())]
+        for seat in seats:
+            seat.give(None)
+        for seat in seats:
+            seat.leave(_PATIENCE)
+
+
+class _Seat:
+    """A worker process that does one job at a time."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        context: Any = get_context(_way_to_start())
+        self.pipe, theirs = context.Pipe()
+        self.ready = False
+        with _interrupts_held():
+            self.process: BaseProcess = context.Process(target=_serve, args=(theirs, function), daemon=True)
+            self.process.start()
+        theirs.close()  # so that its death ends what is read from it
+
+    def give(self, job: Any) -> None:
+        with suppress(OSError):  # it has died, which is noticed when its result is read
+            self.pipe.send(job)
+
+    def leave(self, patience: float) -> None:
+        self.process.join(patience)
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
+
+
+def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
+    _settle()
+    pipe.send(("ready", None))
+    while (job := pipe.recv()) is not None:
+        try:
+            done = "result", function(job)
+        except Exception as error:
+            done = "error", error
+        pipe.send(done)
 
 
 def leave_unguarded_script() -> None:
@@ -128,12 +223,17 @@ def _way_to_start() -> str:
 
 def _start(begun: Event, start: Callable[..., None] | None, given: tuple[Any, ...]) -> None:
     begun.set()
+    _settle()
+    if start is not None:
+        start(*given)
+
+
+def _settle() -> None:
+    """Makes this process a worker: one thread, deaf to Ctrl-C, and gone when its parent is."""
     torch.set_num_threads(1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be held
     signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a fork would do what its parent does
     Thread(target=_end_with_parent, daemon=True).start()
-    if start is not None:
-        start(*given)
 
 
 def _end_with_parent() -> None:

@@ -5,11 +5,12 @@ from qecnet.models.export import export_onnx
 from qecnet.models.hashing import hash_model
 from qecnet.models.inputs import Shape, sample_shape
 from qecnet.models.library import Changes, Library, Neighbour, Stamp, edit_library, extend, read_library
-from qecnet.models.model import Model
+from qecnet.models.model import BATCH, Model
 from qecnet.models.named import list_models, load, weights_file
 from qecnet.models.refine import residual
 
 __all__ = [
+    "BATCH",
     "Alignment",
     "Answer",
     "Candidate",

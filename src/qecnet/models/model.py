@@ -24,7 +24,8 @@ from qecnet.workers import in_order, one_thread
 T = TypeVar("T")
 Prepared = tuple[str, OrientedPoints, float]
 """What `prepare_shape` gives."""
-_BATCH = 16
+BATCH = 16
+"""How many shapes the network reads at once; more gain nothing."""
 _UNLIKELY = 1e-4  # candidates below this are not worth a line
 
 
@@ -120,11 +121,34 @@ class Model:
     def _answer_each(self, prepared: Generator[Prepared | Failure], up: Tensor | None) -> Iterator[Answer | Failure]:
         try:
             for batch in _batches(prepared):
-                with one_thread():
-                    answers = iter(self._answers([one for one in batch if not isinstance(one, Failure)], up))
-                yield from (one if isinstance(one, Failure) else next(answers) for one in batch)
+                yield from self._answer_batch(batch, up, 0)
         finally:
             prepared.close()
+
+    def predict_batch(
+        self,
+        paths: Sequence[str],
+        *,
+        seed: int = 0,
+        up: ArrayLike | None = None,
+        viewpoint: ArrayLike | None = None,
+    ) -> list[Answer | Failure]:
+        """`predict` for at most `BATCH` files, in this process, on one thread; a file that is bad gives a `Failure`.
+
+        The network always reads `BATCH` shapes, the last one repeated if need be. So an answer is the same, bit for
+        bit, whatever other files are asked with it; sums over batches of other sizes differ in the last bits.
+        """
+        known, camera = _direction(up), _place(viewpoint)
+        return self._answer_batch([prepare_file(path, self.config, seed, camera) for path in paths], known, BATCH)
+
+    def _answer_batch(
+        self, prepared: Sequence[Prepared | Failure], up: Tensor | None, size: int
+    ) -> list[Answer | Failure]:
+        """Answers in the order of what was prepared, from one batch of at least `size` shapes."""
+        good = [one for one in prepared if not isinstance(one, Failure)]
+        with one_thread():
+            answers = iter(self._answers([*good, *good[-1:] * (size - len(good))], up))
+        return [one if isinstance(one, Failure) else next(answers) for one in prepared]
 
     def align(
         self, source: Shape, target: Shape, *, refine: bool = False, seed: int = 0, up: ArrayLike | None = None
@@ -240,5 +264,5 @@ def _require(result: Answer | Failure) -> Answer:
 
 def _batches(items: Iterable[T]) -> Iterator[list[T]]:
     items = iter(items)
-    while batch := list(islice(items, _BATCH)):
+    while batch := list(islice(items, BATCH)):
         yield batch
