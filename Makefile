@@ -8,8 +8,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c c
 # One thread a test process: two processes on two cores, and no fighting over them.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: demo demo-picture readme docs test test-slow test-browser test-oldest coverage wheel screenshots browser check \
-	format benchmark baselines fuzz clean
+.PHONY: demo demo-picture readme docs test test-slow test-browser test-ray test-oldest coverage wheel screenshots \
+	browser check format benchmark baselines fuzz clean
 
 # make demo FILE=chair.obj takes a shape of yours, too.
 demo: $(DEMO_READY)
@@ -28,7 +28,7 @@ docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
 test: $(READY) check
-	$(TEST_ENV) $(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser"
+	$(TEST_ENV) $(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser and not ray"
 
 test-slow: $(READY)
 	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow
@@ -41,12 +41,12 @@ test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet -c oldest.txt torch==$(OLDEST_TORCH) -e '.[modelnet,plot,viewer]' \
 		hypothesis pypcd4 pytest pytest-xdist small_gicp trimesh
-	$(TEST_ENV) $(OLDEST)/bin/pytest -n 2 --dist worksteal -m "not slow and not browser" \
+	$(TEST_ENV) $(OLDEST)/bin/pytest -n 2 --dist worksteal -m "not slow and not browser and not ray" \
 		tests/algebra tests/geometry tests/formats tests/datasets tests/nn tests/models tests/training tests/test_answers.py
 
 # How much of the package the fast tests run, in lines.
 coverage: $(READY)
-	$(TEST_ENV) $(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser" --cov=qecnet --cov-report=term:skip-covered
+	$(TEST_ENV) $(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser and not ray" --cov=qecnet --cov-report=term:skip-covered
 
 # Builds the wheel, installs it into an empty environment and asks it for an answer.
 wheel:
@@ -60,6 +60,11 @@ wheel:
 # The page of `qec view` in a real Chromium; what it looked like is kept in build/screenshots.
 test-browser: browser
 	$(TEST_ENV) $(BIN)/pytest tests/viewer -m browser
+
+# Bulk runs on a Ray cluster of two nodes, both on this machine; one of them is killed.
+test-ray: $(READY)
+	$(INSTALL) -e '.[ray]'
+	$(TEST_ENV) $(BIN)/pytest tests/bulk -m ray
 
 # Those of docs/view.md and the README.
 screenshots: browser

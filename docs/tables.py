@@ -359,6 +359,37 @@ def startup() -> str:
     return _table(("a new process", "processor time"), rows)
 
 
+def bulk() -> str:
+    """What a file costs in a bulk run."""
+    rows = _bulk_rows()
+    return _table(("", "measured", "aim"), [(r["what"], f"{float(r['ours']):.3g} {r['unit']}", r["aim"]) for r in rows])
+
+
+def ten_million() -> str:
+    """What ten million files take on clusters of several sizes, by `bulk`."""
+    cost = {row["what"]: float(row["ours"]) for row in _bulk_rows()}
+    if not cost:
+        return NOTHING
+    files = 1e7
+    core_hours = files * cost["processor time, per file"] / 3.6e6
+    driver_hours = files * sum(cost[what] for what in _DRIVER) / 3.6e9
+    share = driver_hours / core_hours
+    rows = [
+        (f"{n:,}", f"{core_hours / n:,.1f}", f"{files * n / core_hours / 3600:,.0f}", f"{share * n:.0%}")
+        for n in (16, 64, 256, 1024)
+    ]
+    journal, table = (files * cost[f"{what}, per file"] / 1e9 for what in ("journal", "Parquet"))
+    text = f"{core_hours:,.0f} core-hours, {journal:.1f} GB of journal and {table:.1f} GB of Parquet."
+    return f"{text}\n\n" + _table(("cores", "hours", "files/s", "share of the process that keeps results"), rows)
+
+
+_DRIVER = ("planning, per file", "keeping results, per file")
+
+
+def _bulk_rows() -> list[dict[str, str]]:
+    return [row for path in sorted(RESULTS.glob("bench_bulk_*.csv"))[:1] for row in _rows(path.name)]
+
+
 def limits() -> str:
     """Where accuracy is lost: learning, frames, or poses that are upside down or backwards."""
     run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
@@ -496,6 +527,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "speed": speed,
     "startup": startup,
     "limits": limits,
+    "bulk": bulk,
+    "ten-million": ten_million,
     "ablation": ablation,
     "views": views,
     "scanned-views": scanned_views,

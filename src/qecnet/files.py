@@ -39,14 +39,14 @@ def replace_when_done(path: Path, mode: int | None = None) -> Iterator[Path]:
         mode = path.stat().st_mode
     aside = path.with_name(f".{path.stem[:80]}-{secrets.token_hex(8)}{path.suffix}")
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0)
-    with _named(path):
+    with name_write_errors(path):
         os.close(os.open(aside, flags, 0o666 if mode is None else 0o600 | stat.S_IMODE(mode)))
     try:
         yield aside
         if mode is not None:
             with suppress(OSError):  # some file systems have no permissions
                 aside.chmod(stat.S_IMODE(mode))
-        with _named(path):
+        with name_write_errors(path):
             aside.replace(path)
         _sync_folder(path.parent)
     finally:
@@ -65,14 +65,14 @@ def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
     Raises:
         OSError: one sentence that names the file.
     """
-    with replace_when_done(path, mode) as aside, _named(path), aside.open("wb") as file:
+    with replace_when_done(path, mode) as aside, name_write_errors(path), aside.open("wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
 
 
 @contextmanager
-def _named(path: Path) -> Iterator[None]:
+def name_write_errors(path: Path) -> Iterator[None]:
     """Raises errors of the system as one sentence that names the file, not the temporary one."""
     try:
         yield

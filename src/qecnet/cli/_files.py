@@ -6,7 +6,9 @@ import glob
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,36 +22,70 @@ if TYPE_CHECKING:
     from qecnet.models import Failure
 
 T = TypeVar("T")
+STANDARD_INPUT = "-"
 _FEW = 32
 _NUMBER = rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _THREE_NUMBERS = re.compile(rb"^\s*%b([\s,;]+%b){2}" % (_NUMBER, _NUMBER), re.MULTILINE)
 _TEXT = (".txt", ".csv")
 
 
-def find_shapes(arguments: Iterable[str]) -> tuple[list[Path], list[Failure]]:
-    """Lists the files that arguments (files, folders, glob patterns) refer to, in order.
+def find_shapes(arguments: Iterable[str], listed: str | None = None) -> tuple[list[Path], list[Failure]]:
+    """Lists the files that arguments and a list refer to; the arguments are those of `iterate_shapes`.
 
     Returns:
-        The files; and a failure for each argument that has none and each folder that cannot be opened.
+        The files, in order; and what cannot be found or opened.
+    """
+    failures: list[Failure] = []
+    return [*iterate_shapes(arguments, listed, failures.append)], failures
+
+
+def iterate_shapes(arguments: Iterable[str], listed: str | None, fail: Callable[[Failure], None]) -> Iterator[Path]:
+    """Goes through the files that arguments and a list refer to, in order, without keeping them.
+
+    Args:
+        arguments: files, folders and glob patterns.
+        listed: a text file with one path of a file or folder per line; `-` is standard input.
+        fail: told of each argument that has no file and each folder that cannot be opened.
+
+    Raises:
+        ValueError: the list cannot be read, or nothing was given at all.
     """
     with quiet_interrupts():
         from qecnet.models import Failure
-    files: list[Path] = []
-    failures: list[Failure] = []
-    for argument in arguments:
+    empty = True
+    for argument, is_pattern in chain(((one, True) for one in arguments), ((one, False) for one in _lines(listed))):
+        empty = False
         path = Path(argument)
         if path.is_dir():
-            found, unreadable = find_shapes_in(path)
-            failures += unreadable
-            why = "contains no file of a supported format"
+            found, why = _walk(path, fail), "contains no file of a supported format"
         else:
-            matching = not path.exists() and glob.has_magic(argument)
-            found = [Path(name) for name in sorted(glob.glob(argument, recursive=True))] if matching else [path]
+            matching = is_pattern and not path.exists() and glob.has_magic(argument)
+            found = (Path(name) for name in sorted(glob.glob(argument, recursive=True))) if matching else iter([path])
             why = "matches no file"
-        files += found
-        if not found:
-            failures.append(Failure(argument, f"{argument}: {why}; give other files"))
-    return files, failures
+        first = next(found, None)
+        if first is None:
+            fail(Failure(argument, f"{argument}: {why}; give other files"))
+        else:
+            yield first
+            yield from found
+    if empty:
+        raise ValueError("no files were given; name files, folders or patterns, or a list with --from")
+
+
+def _lines(listed: str | None) -> Iterator[str]:
+    """The lines of a list, but for empty ones."""
+    if listed is None:
+        return
+    try:
+        with (
+            sys.stdin
+            if listed == STANDARD_INPUT
+            else open(listed, encoding="utf-8-sig", errors="surrogateescape") as file
+        ):
+            yield from (line.rstrip("\r\n") for line in file if line.strip())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ValueError(f"{listed}: cannot be read ({reason}); give a text file with one path per line") from error
 
 
 def find_shapes_in(folder: Path) -> tuple[list[Path], list[Failure]]:
@@ -60,33 +96,43 @@ def find_shapes_in(folder: Path) -> tuple[list[Path], list[Failure]]:
     Returns:
         The files; and a failure for each folder that cannot be opened.
     """
+    failures: list[Failure] = []
+    return [*_walk(folder, failures.append)], failures
+
+
+def _walk(folder: Path, fail: Callable[[Failure], None]) -> Iterator[Path]:
+    """`find_shapes_in`, one file after another."""
+    skipped: Counter[str] = Counter()
+    yield from _walk_sorted(folder, fail, skipped)
+    if skipped:
+        count = skipped.total()
+        files = "1 file" if count == 1 else f"{count:,} files"
+        typer.echo(printable(f"note: {folder}: {files} skipped: {', '.join(sorted(skipped))}"), err=True)
+
+
+def _walk_sorted(folder: Path, fail: Callable[[Failure], None], skipped: Counter[str]) -> Iterator[Path]:
     with quiet_interrupts():
         from qecnet.datasets import is_ignored
         from qecnet.formats import SUFFIXES
         from qecnet.models import Failure
-    found: list[Path] = []
-    skipped: list[str] = []
-    failures: list[Failure] = []
-
-    def fail(error: OSError) -> None:
+    try:
+        with os.scandir(folder) as found:
+            entries = sorted((entry.name, entry.is_dir(), entry.is_symlink()) for entry in found)
+    except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        failures.append(
-            Failure(error.filename, f"{error.filename}: cannot be opened ({reason}); change its permissions")
-        )
-
-    for place, folders, names in os.walk(folder, onerror=fail):
-        folders[:] = [name for name in folders if not is_ignored(name) and name != INDEX]
-        for path in (Path(place, name) for name in names if not is_ignored(name)):
-            suffix = path.suffix.lower()
-            if suffix in SUFFIXES and (suffix not in _TEXT or _has_points(path)):
-                found.append(path)
-            else:
-                skipped.append(suffix or "no extension")
-    if skipped:
-        files = "1 file" if len(skipped) == 1 else f"{len(skipped):,} files"
-        kinds = ", ".join(sorted({*skipped}))
-        typer.echo(printable(f"note: {folder}: {files} skipped: {kinds}"), err=True)
-    return sorted(found), failures
+        fail(Failure(str(folder), f"{folder}: cannot be opened ({reason}); change its permissions"))
+        return
+    for name, is_folder, is_link in entries:
+        path = folder / name
+        suffix = path.suffix.lower()
+        if is_ignored(name) or name == INDEX or (is_folder and is_link):
+            continue
+        if is_folder:
+            yield from _walk_sorted(path, fail, skipped)
+        elif suffix in SUFFIXES and (suffix not in _TEXT or _has_points(path)):
+            yield path
+        else:
+            skipped[suffix or "no extension"] += 1
 
 
 def _has_points(path: Path) -> bool:
@@ -112,4 +158,9 @@ def with_progress(results: Iterable[T], task: str, total: int, *, silent: bool =
 
 def count_processes(files: int) -> int:
     """How many worker processes are worth starting: a few files are done before another process has started."""
-    return 1 if files <= _FEW else os.cpu_count() or 1
+    return 1 if files <= _FEW else count_cores()
+
+
+def count_cores() -> int:
+    """How many cores this process may use, which a batch scheduler may have limited."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

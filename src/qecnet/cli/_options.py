@@ -17,11 +17,16 @@ __all__ = [
     "MAX_POINTS",
     "ORIENTING_MODEL",
     "Files",
+    "FilesOrList",
     "Force",
     "IndexPath",
     "KnownUp",
+    "Listed",
     "ModelName",
+    "RayAddress",
+    "RetryFailed",
     "Seed",
+    "ShardOf",
     "Triple",
     "Viewpoint",
     "Workers",
@@ -74,11 +79,43 @@ def _parse_direction(text: str) -> Triple:
     return direction
 
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE", help="Files, folders (searched with their subfolders) and glob patterns.", show_default=False
+_FILES = typer.Argument(
+    metavar="FILE", help="Files, folders (searched with their subfolders) and glob patterns.", show_default=False
+)
+Files = Annotated[list[str], _FILES]
+FilesOrList = Annotated[list[str] | None, _FILES]
+"""`Files` of a command that also has `Listed`."""
+Listed = Annotated[
+    str | None,
+    typer.Option(
+        "--from",
+        metavar="LIST",
+        help="Text file with one path of a file or folder per line; - is standard input, for example of find.",
+        show_default=False,
     ),
+]
+ShardOf = Annotated[
+    str | None,
+    typer.Option(
+        "--shard",
+        metavar="K/N",
+        help="Do every N-th file only, from the K-th, for batch schedulers; join the results with qec merge. "
+        "Example: --shard 3/16.",
+        show_default=False,
+    ),
+]
+RayAddress = Annotated[
+    str | None,
+    typer.Option(
+        "--ray",
+        metavar="ADDRESS",
+        help="Share out the work on a Ray cluster: its HOST:PORT, auto for the one that this machine belongs to, or "
+        "local. Needs the extra qecnet[ray].",
+        show_default=False,
+    ),
+]
+RetryFailed = Annotated[
+    bool, typer.Option("--retry-failed", help="Try files again that failed before and have not changed.")
 ]
 ModelName = Annotated[
     str,

@@ -2,30 +2,65 @@
 
 from __future__ import annotations
 
-import csv
-import json
 import sys
 from collections.abc import Iterable, Iterator
+from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, Files, KnownUp, ModelName, Seed, Viewpoint, Workers
+from qecnet.cli._options import (
+    DEFAULT_MODEL,
+    FilesOrList,
+    KnownUp,
+    Listed,
+    ModelName,
+    RayAddress,
+    RetryFailed,
+    Seed,
+    ShardOf,
+    Viewpoint,
+    Workers,
+)
 from qecnet.cli._output import angle_about_axis, one_sentence, print_table, printable
 
 if TYPE_CHECKING:
+    from qecnet.bulk import Columns
     from qecnet.models import Answer, Failure
 
 UNKNOWN = "unknown"
 _SCORE_DIGITS, _POSE_DIGITS = 4, 5
 """Decimals that do not depend on the other files of a batch."""
+_COLUMNS: Columns = {
+    "label": "text",
+    "guess": "text",
+    "confidence": "number",
+    "second": "text",
+    "pose": "quaternion",
+    "symmetry": "text",
+    "scores": "scores",
+}
 
 
 def classify(
-    files: Files,
+    files: FilesOrList = None,
+    listed: Listed = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            metavar="PATH",
+            help="Write the results to a file: *.parquet (with the extra qecnet[parquet]), *.csv or *.jsonl. Run the "
+            "same command again to go on after an interruption, or when files have changed.",
+            show_default=False,
+        ),
+    ] = None,
     model: ModelName = DEFAULT_MODEL,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: a header, then one line per file.")] = False,
@@ -39,6 +74,9 @@ def classify(
     viewpoint: Viewpoint = None,
     seed: Seed = 0,
     workers: Workers = None,
+    ray: RayAddress = None,
+    shard: ShardOf = None,
+    retry_failed: RetryFailed = False,
 ) -> None:
     """Classify shapes and estimate their orientation.
 
@@ -50,9 +88,19 @@ def classify(
     with one_sentence():
         if as_json and as_csv:
             raise ValueError("--json and --csv exclude each other; give one of them")
+        if output and (as_json or as_csv):
+            raise ValueError("--json and --csv print results and -o writes them to a file; give one of them")
+        bulk = BulkOptions(files or [], listed, output, ray, shard, retry_failed, workers)
+        check_bulk_options(bulk, "-o")
         with quiet_interrupts():
+            from qecnet.bulk import Work, print_csv, print_json
             from qecnet.models import load
-        paths, missing = find_shapes(files)
+        if output is not None:
+            asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
+            work = Work(load(model), partial(_describe, min_confidence=min_confidence), asked)
+            run_bulk(bulk, "classify", work, _COLUMNS, {"min_confidence": min_confidence})
+            return
+        paths, missing = find_shapes(files or [], listed)
         loaded = load(model)
         answers = loaded.predict_many(
             paths, seed=seed, workers=workers or count_processes(len(paths)), up=up, viewpoint=viewpoint
@@ -62,9 +110,10 @@ def classify(
         results = with_progress(results, "classifying", len(paths), silent=sys.stdout.isatty())
         rows = (_make_row(result, min_confidence) for result in results)
         if as_json:
-            _print_json(rows)
+            print_json(rows, sys.stdout, flush=True)
         elif as_csv:
-            _print_csv(rows)
+            rows = (row | {"file": printable(row["file"])} for row in rows)
+            print_csv(rows, {**_COLUMNS, "milliseconds": "number"}, sys.stdout, flush=True)
         else:
             label = max(map(len, loaded.classes))
             columns = {
@@ -104,18 +153,10 @@ def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]
     }
 
 
-def _print_json(rows: Iterable[dict[str, Any]]) -> None:
-    for row in rows:
-        print(json.dumps(row, allow_nan=False), flush=True)
-
-
-def _print_csv(rows: Iterable[dict[str, Any]]) -> None:
-    names = ["file", "label", "guess", "confidence", "second", *"wxyz", "symmetry", "milliseconds", "error"]
-    table = csv.DictWriter(sys.stdout, names, extrasaction="ignore", lineterminator="\n")
-    table.writeheader()
-    for row in rows:
-        table.writerow(row | dict(zip("wxyz", row.get("pose", ()), strict=False)) | {"file": printable(row["file"])})
-        sys.stdout.flush()
+def _describe(answer: Answer, min_confidence: float) -> dict[str, Any]:
+    """What is kept of an answer: nothing that another run would give otherwise."""
+    row = _make_row(answer, min_confidence)
+    return {name: row[name] for name in _COLUMNS}
 
 
 def _make_cells(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:

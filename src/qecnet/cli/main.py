@@ -18,6 +18,7 @@ with quiet_interrupts():
 COMMANDS = {
     "classify": "Classify shapes and estimate their orientation.",
     "orient": "Rotate shapes upright and write them to new files.",
+    "merge": "Join the results of shards.",
     "align": "Align one shape with another.",
     "index": "Index a folder of shapes for qec search.",
     "search": "Find similar shapes in an indexed folder.",

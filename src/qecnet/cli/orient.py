@@ -3,37 +3,72 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from qecnet.cli._files import count_processes, find_shapes, with_progress
+from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
+from qecnet.cli._files import STANDARD_INPUT, count_processes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import ORIENTING_MODEL, Files, Force, KnownUp, ModelName, Seed, Viewpoint, Workers
+from qecnet.cli._options import (
+    ORIENTING_MODEL,
+    FilesOrList,
+    Force,
+    KnownUp,
+    Listed,
+    ModelName,
+    RayAddress,
+    RetryFailed,
+    Seed,
+    ShardOf,
+    Viewpoint,
+    Workers,
+)
 from qecnet.cli._output import angle_about_axis, one_sentence, printable
+from qecnet.cli._outputs import Placement, plan_outputs
 
 if TYPE_CHECKING:
+    from qecnet.bulk import Columns
     from qecnet.models import Answer, Failure
 
-_STANDARD_INPUT = "-"
 _Y_UP = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, -1.0, 0.0))
 _Y_UP_SUFFIXES = (".glb", ".gltf")  # their standard says so
+
+
+_COLUMNS: Columns = {"output": "text", "label": "text", "confidence": "number", "rotation": "quaternion"}
 
 
 class _Job(NamedTuple):
     """How to write an answer."""
 
     target: Path
-    output_up: Literal["y", "z"]
+    output_up: Literal["y", "z"] | None
     min_confidence: float
     dry_run: bool
 
 
+@dataclass(frozen=True)
+class _Writer:
+    """Writes the answers of a bulk run, in a worker."""
+
+    placement: Placement
+    output_up: Literal["y", "z"] | None
+    min_confidence: float
+
+    def __call__(self, answer: Answer) -> dict[str, Any] | Failure:
+        from qecnet.models import Failure
+
+        target = Path(self.placement.output_of(answer.name))
+        row = _write(answer, _Job(target, self.output_up, self.min_confidence, dry_run=False))
+        return row if isinstance(row, Failure) else {name: row[name] for name in _COLUMNS}
+
+
 def orient(
-    files: Files,
+    *,
+    files: FilesOrList = None,
+    listed: Listed = None,
     output: Annotated[
         str,
         typer.Option(
@@ -67,6 +102,19 @@ def orient(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     seed: Seed = 0,
     workers: Workers = None,
+    results: Annotated[
+        Path | None,
+        typer.Option(
+            "--results",
+            metavar="PATH",
+            help="Write what was done to *.parquet (with the extra qecnet[parquet]), *.csv or *.jsonl. Run the same "
+            "command again to go on after an interruption, or when files have changed.",
+            show_default=False,
+        ),
+    ] = None,
+    ray: RayAddress = None,
+    shard: ShardOf = None,
+    retry_failed: RetryFailed = False,
 ) -> None:
     """Rotate shapes upright.
 
@@ -79,19 +127,30 @@ def orient(
     that cannot be oriented, or only with a low confidence, are reported on standard error, and the exit code is 1.
     """
     with one_sentence():
+        bulk = BulkOptions(files or [], listed, results, ray, shard, retry_failed, workers)
+        check_bulk_options(bulk, "--results")
         with quiet_interrupts():
+            from qecnet.bulk import Work
             from qecnet.models import Answer, Failure, load
-        targets, failures = _plan(files, output, force, skip_existing)
-        processes = 1 if Path(_STANDARD_INPUT) in targets else workers or count_processes(len(targets))
         threshold = 0.0 if force_doubtful else min_confidence
+        if results is not None:
+            if skip_existing or dry_run or as_json or Path(output).is_file():
+                raise ValueError("--results needs a folder as -o, and no --skip-existing, --dry-run or --json")
+            placement = Placement(output, tuple(name for name in bulk.files if Path(name).is_dir()))
+            asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
+            work = Work[dict[str, Any]](load(model), _Writer(placement, output_up, threshold), asked)
+            settings = {"output": output, "output_up": output_up, "min_confidence": threshold}
+            plan = {"output_of": placement.output_of, "overwrite": force, "keep": placement.is_input}
+            run_bulk(bulk, "orient", work, _COLUMNS, settings, **plan)
+            return
+        targets, failures = plan_outputs(bulk.files, listed, output, force, skip_existing)
+        processes = 1 if Path(STANDARD_INPUT) in targets else workers or count_processes(len(targets))
         answers = load(model).predict_many(targets, seed=seed, workers=processes, up=up, viewpoint=viewpoint)
         for failure in failures:
             _print_failure(failure, as_json)
         for answer in with_progress(answers, "orienting", len(targets)):
             if isinstance(answer, Answer):
-                target = targets[Path(answer.name)]
-                axis = output_up or ("y" if target.suffix.lower() in _Y_UP_SUFFIXES else "z")
-                result = _write(answer, _Job(target, axis, threshold, dry_run))
+                result = _write(answer, _Job(targets[Path(answer.name)], output_up, threshold, dry_run))
             else:
                 result = answer
             if isinstance(result, Failure):
@@ -101,64 +160,6 @@ def orient(
                 _print_row(result, as_json)
         if failures:
             raise typer.Exit(1)
-
-
-def _plan(
-    arguments: list[str], output: str, force: bool, skip_existing: bool
-) -> tuple[dict[Path, Path], list[Failure]]:
-    """Where each file goes, and which cannot be written. A file found in a folder keeps its place below it."""
-    out = Path(output)
-    places: dict[Path, Path] = {}
-    failures: list[Failure] = []
-    for argument in arguments:
-        found, missing = find_shapes([argument])
-        failures += missing
-        folder = Path(argument)
-        if not folder.is_dir():
-            places |= {path: Path(path.name) for path in found}
-            continue
-        # The output may be a folder inside the input: what was written there before is not input.
-        inside = out.resolve().is_relative_to(folder.resolve()) and out.resolve() != folder.resolve()
-        own = [path for path in found if inside and path.resolve().is_relative_to(out.resolve())]
-        places |= {path: path.relative_to(folder) for path in found if path not in own}
-    is_folder = output.endswith(("/", os.sep)) or out.is_dir()
-    if len(arguments) == 1 and Path(arguments[0]) in places and not is_folder:
-        targets = dict.fromkeys(places, out)
-    elif out.is_file():
-        raise ValueError(f"{out}: is a file; name a folder for several shapes")
-    else:
-        targets = {path: out / place for path, place in places.items()}
-    if skip_existing:
-        kept = {path: target for path, target in targets.items() if not target.exists()}
-        if len(kept) < len(targets):
-            typer.echo(f"note: {len(targets) - len(kept):,} of {len(targets):,} files exist already", err=True)
-        targets = kept
-    failures += _check_targets(targets, force)
-    bad = {failure.name for failure in failures}
-    return {path: target for path, target in targets.items() if str(path) not in bad}, failures
-
-
-def _check_targets(targets: dict[Path, Path], force: bool) -> Iterator[Failure]:
-    """Finds, before any work is done, outputs that cannot be written."""
-    from qecnet.formats import SUFFIXES
-    from qecnet.models import Failure
-
-    taken: set[Path] = set()
-    for path, target in targets.items():
-        error = None
-        if str(path) == _STANDARD_INPUT and target.name == _STANDARD_INPUT:
-            error = f"{path}: has no name; name the output file"
-        elif target.suffix.lower() not in (path.suffix.lower(), *SUFFIXES):
-            error = f"{target}: cannot write this type of file; name it *{path.suffix.lower()}"
-        elif target.is_dir():
-            error = f"{target}: is a folder; give the name of a file"
-        elif target.exists() and not force:
-            error = f"{target}: exists already; name another file, or overwrite it with --force"
-        elif target in taken:
-            error = f"{path}: would be written to {target}, as another file is; orient it separately"
-        taken.add(target)
-        if error is not None:
-            yield Failure(str(path), error)
 
 
 def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
@@ -178,7 +179,7 @@ def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
             "--min-confidence or give --force-doubtful",
         )
     rotation = conjugate(answer.pose)
-    if job.output_up == "y":
+    if (job.output_up or ("y" if job.target.suffix.lower() in _Y_UP_SUFFIXES else "z")) == "y":
         rotation = multiply(from_matrix(rotation.new_tensor(_Y_UP)), rotation)
     motion = Motion(to_matrix(rotation).numpy(), np.zeros(3), answer.centre.numpy())
     copied: list[Path] = []

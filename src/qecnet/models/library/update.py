@@ -59,7 +59,11 @@ def _rename(rows: Catalogue, folder: Path, missing: dict[str, Stamp], gone: dict
 
 
 def extend(
-    library: Library, model: Model, folder: Path, missing: Mapping[str, Stamp], workers: int = 1
+    library: Library,
+    model: Model,
+    folder: Path,
+    missing: Mapping[str, Stamp],
+    results: Iterable[Answer | Failure] | None = None,
 ) -> Generator[Answer | Failure]:
     """Predict the files that a library is missing, and add them.
 
@@ -70,15 +74,16 @@ def extend(
         model: that the library was made with.
         folder: the folder that paths are relative to.
         missing: paths and stamps, from `Library.update`.
-        workers: processes that read files.
+        results: what the model predicts for these files, in any order; by default, it is asked here.
     """
     found: list[tuple[str, Stamp, Answer]] = []
     added = monotonic()
-    results = model.predict_many([folder / name for name in missing], workers=workers)
+    names = {str(folder / name): name for name in missing}
     try:
-        for (name, stamp), result in zip(missing.items(), results, strict=True):
+        for result in model.predict_many(names) if results is None else results:
             if isinstance(result, Answer):
-                found.append((name, stamp._replace(digest=hash_file(folder / name)), result))
+                name = names[result.name]
+                found.append((name, missing[name]._replace(digest=hash_file(folder / name)), result))
             yield result
             if monotonic() - added > _SECONDS:
                 library.add(found)

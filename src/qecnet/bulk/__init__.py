@@ -1,0 +1,31 @@
+"""Any number of files, on one machine or many: results are kept, so that a run that was stopped goes on."""
+
+from qecnet.bulk.cluster import check_address, share_on_ray
+from qecnet.bulk.journal import Journal, Origin
+from qecnet.bulk.pending import Progress, do_pending
+from qecnet.bulk.shards import Shard, journal_path, merge_shards
+from qecnet.bulk.sinks import RESULT_SUFFIXES, Columns, Row, check_results_path, print_csv, print_json, write_results
+from qecnet.bulk.work import Share, Work, answer_files, share_among_processes
+
+__all__ = [
+    "RESULT_SUFFIXES",
+    "Columns",
+    "Journal",
+    "Origin",
+    "Progress",
+    "Row",
+    "Shard",
+    "Share",
+    "Work",
+    "answer_files",
+    "check_address",
+    "check_results_path",
+    "do_pending",
+    "journal_path",
+    "merge_shards",
+    "print_csv",
+    "print_json",
+    "share_among_processes",
+    "share_on_ray",
+    "write_results",
+]

@@ -1,0 +1,199 @@
+"""Work shared out on a Ray cluster: one actor per core, which gets the model once and does one job after another.
+
+Ray's actors rather than Ray Data: a job that kills its process has to be told from its neighbours, and Ray Data ends
+the whole run when a block has failed too often.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from time import monotonic
+from typing import Any, TypeVar
+
+import torch
+
+from qecnet import __version__
+from qecnet.bulk.work import Do, Files
+from qecnet.models import Failure
+from qecnet.schema import first_line
+
+T = TypeVar("T")
+_ANSWER_SECONDS = 5.0
+"""How long an address may take to answer."""
+_START_SECONDS = 600.0
+"""How long a cluster may be without any worker before the run ends."""
+_LOOK_SECONDS = 2.0
+"""How often to look whether machines have joined or left."""
+_STORE_BYTES = 200_000_000
+"""Of Ray's object store on one machine, which holds little more than the model."""
+
+
+def share_on_ray(
+    work: Do[T], take: Callable[[], Files | None], address: str, workers: int | None = None
+) -> Iterator[tuple[Files, list[T | Failure] | None]]:
+    """Shares out jobs on a cluster, on as many cores as it has at the time: machines may join and leave.
+
+    Args:
+        work: what to do with each job; sent to the cluster once.
+        take: returns the next job, or None if there is none now.
+        address: `host:port` of a cluster that this machine belongs to, `auto` for the one that runs here, or `local`
+            to start one on this machine alone.
+        workers: the number of cores of `local`; by default, all.
+
+    Yields:
+        Each job and its results; None where the worker or the machine of a job died.
+
+    Raises:
+        ValueError: Ray is not installed, the address does not answer, or no worker can start; one sentence.
+    """
+    ray = _connect(address, workers)
+    try:
+        yield from _Actors(ray, work).share(take)
+    finally:
+        ray.shutdown()
+
+
+def check_address(address: str) -> None:
+    """Raise a ValueError if Ray is not installed or nothing answers at an address, within a few seconds."""
+    try:
+        import ray  # noqa: F401
+    except ImportError:
+        raise ValueError("--ray needs an extra; pip install 'qecnet[ray]', or leave --ray out") from None
+    if address in ("local", "auto"):
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"{address}: is not the address of a Ray cluster; give HOST:PORT, auto or local")
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
+    except (OSError, OverflowError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise ValueError(
+            f"{address}: no Ray cluster answers ({reason}); start one with ray start --head, or give --ray local"
+        ) from None
+
+
+def _connect(address: str, workers: int | None) -> Any:
+    """Ray, once it is connected."""
+    check_address(address)
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of what will change
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    import ray
+
+    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
+    if address == "local":
+        cores = workers or os.cpu_count()
+        options |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _STORE_BYTES}
+    try:
+        ray.init(address, **options)
+    except (Exception, SystemExit) as error:  # Ray leaves the program when its own process has no answer
+        raise ValueError(
+            f"{address}: cannot connect to this Ray cluster ({first_line(Exception(str(error)))}); make this machine "
+            "one of its nodes with ray start --address, or give --ray local"
+        ) from error
+    return ray
+
+
+class Worker:
+    """What runs on a core of the cluster."""
+
+    def __init__(self, work: Do[Any]) -> None:
+        torch.set_num_threads(1)
+        self.work = work
+
+    def versions(self) -> tuple[str, str]:
+        """Of the packages that answers depend on; also says that the worker is ready."""
+        return __version__, torch.__version__
+
+    def do(self, job: Files) -> list[Any]:
+        """Do a job."""
+        return self.work(job)
+
+
+class _Actors:
+    """The workers of a run: those that start, that are idle, and that do a job."""
+
+    def __init__(self, ray: Any, work: Do[Any]) -> None:
+        self.ray = ray
+        self.given = ray.put(work)
+        self.kind = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
+        self.starting: dict[Any, Any] = {}
+        self.idle: list[Any] = []
+        self.busy: dict[Any, tuple[Any, Files]] = {}
+        self.looked = -_LOOK_SECONDS
+        self.alive = monotonic()
+
+    def share(self, take: Callable[[], Files | None]) -> Iterator[tuple[Files, list[Any] | None]]:
+        while True:
+            self._fill()
+            while self.idle and (job := take()) is not None:
+                actor = self.idle.pop()
+                self.busy[actor.do.remote(job)] = actor, job
+            if self.idle and not self.busy:
+                return
+            done, _ = self.ray.wait([*self.busy, *self.starting], num_returns=1, timeout=_LOOK_SECONDS)
+            for reference in done:
+                if reference in self.starting:
+                    self._welcome(reference)
+                else:
+                    yield self._finish(reference)
+            if self.busy or self.idle:
+                self.alive = monotonic()
+            elif monotonic() - self.alive > _START_SECONDS:
+                raise ValueError(
+                    f"no worker of the Ray cluster could start within {_START_SECONDS:.0f} seconds; it has no free core"
+                )
+
+    def _fill(self) -> None:
+        """Starts workers on cores that have none."""
+        if monotonic() - self.looked < _LOOK_SECONDS:
+            return
+        self.looked = monotonic()
+        cores = int(self.ray.cluster_resources().get("CPU", 0))
+        for _ in range(cores - len(self.starting) - len(self.idle) - len(self.busy)):
+            actor = self.kind.remote(self.given)
+            self.starting[actor.versions.remote()] = actor
+
+    def _welcome(self, reference: Any) -> None:
+        """Takes a worker that has started; one that died is replaced."""
+        actor = self.starting.pop(reference)
+        try:
+            versions = self.ray.get(reference)
+        except self.ray.exceptions.ActorDiedError as error:
+            if getattr(error, "cause", None) is None and "creation task" not in str(error):
+                return
+            raise ValueError(
+                f"a worker of the Ray cluster cannot start ({_last_line(error)}); install the same qecnet on all nodes"
+            ) from error
+        except self.ray.exceptions.RayActorError:
+            return
+        ours = __version__, torch.__version__
+        if versions != ours:
+            raise ValueError(
+                f"a node of the Ray cluster has qecnet and torch {' and '.join(versions)}, this machine "
+                f"{' and '.join(ours)}; install the same on all nodes"
+            )
+        self.idle.append(actor)
+
+    def _finish(self, reference: Any) -> tuple[Files, list[Any] | None]:
+        actor, job = self.busy.pop(reference)
+        try:
+            results: list[Any] = self.ray.get(reference)
+        except (
+            self.ray.exceptions.RayActorError,
+            self.ray.exceptions.RaySystemError,
+            self.ray.exceptions.ObjectLostError,
+        ):
+            with suppress(Exception):
+                self.ray.kill(actor)  # one that cannot be reached may still be there
+            return job, None
+        self.idle.append(actor)
+        return job, results
+
+
+def _last_line(error: Exception) -> str:
+    """The reason at the end of a traceback."""
+    return first_line(Exception(str(error).strip().splitlines()[-1]))

@@ -1,0 +1,268 @@
+"""What a run has done so far, in an SQLite file that survives any interruption: one row for each file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from qecnet.bulk.sinks import Columns, Row
+from qecnet.models import Failure
+from qecnet.schema import decode, parse_object
+
+_VERSION = 1
+_PAGE = 1024
+_SCHEMA = """
+CREATE TABLE about (origin TEXT NOT NULL, finished INTEGER NOT NULL);
+CREATE TABLE files (
+    file BLOB PRIMARY KEY, size INTEGER, modified INTEGER, output TEXT, row TEXT, error TEXT
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX outputs ON files (output) WHERE output IS NOT NULL;
+CREATE INDEX pending ON files (file) WHERE row IS NULL AND error IS NULL;
+CREATE INDEX failed ON files (file) WHERE error IS NOT NULL;
+"""
+_PENDING = "row IS NULL AND error IS NULL"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the rows of a journal depend on besides the files.
+
+    Attributes:
+        command: the name of the command.
+        model: the name of the model, for messages; `key` is the hash of its weights.
+        options: the options that change rows, as JSON.
+        columns: names and kinds of the values in a row.
+    """
+
+    command: str
+    model: str
+    key: str
+    options: str
+    columns: Columns
+    version: int = _VERSION
+
+
+class Journal:
+    """The rows of a run. One process at a time has it open.
+
+    Each file is pending, done (it has a row) or failed (it has an error). Nothing is kept before `commit`.
+
+    Args:
+        path: the SQLite file; created if it is missing.
+        origin: of the run that writes; None opens a journal that exists, to read it.
+
+    Raises:
+        ValueError: the journal is damaged, or of another run; one sentence.
+        OSError: it cannot be opened or is in use; one sentence.
+    """
+
+    def __init__(self, path: Path, origin: Origin | None = None) -> None:
+        self.path = path
+        if origin is None and not path.is_file():
+            raise ValueError(f"{path}: does not exist; give the results of a run with --shard")
+        with self._errors():
+            self._base = sqlite3.connect(path, timeout=1.0)
+        try:
+            self.origin, self.finished = self._read_about(origin)
+            if origin is not None:
+                self._check_origin(origin)
+        except BaseException:
+            self._base.close()
+            raise
+
+    def _read_about(self, origin: Origin | None) -> tuple[Origin, bool]:
+        """The origin of the rows, and whether nothing is pending; a new journal gets that origin."""
+        with self._errors():
+            # One writer, no shared memory: this works on network file systems, too.
+            self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
+            self._base.execute("BEGIN IMMEDIATE" if origin else "BEGIN")
+            if origin is not None and not self._base.execute("SELECT 1 FROM sqlite_master").fetchone():
+                for statement in _SCHEMA.split(";"):
+                    self._base.execute(statement)
+                self._base.execute("INSERT INTO about VALUES (?, 0)", [json.dumps(asdict(origin))])
+            text, finished = self._base.execute("SELECT origin, finished FROM about").fetchone() or ("{}", 0)
+            self._base.commit()
+        return decode(parse_object(text, self.path), Origin, self.path), bool(finished)
+
+    def has_origin(self, origin: Origin) -> bool:
+        """Whether it belongs to such a run; the name of the model does not matter, only its weights."""
+        return replace(self.origin, model="") == replace(origin, model="")
+
+    def _check_origin(self, origin: Origin) -> None:
+        """Raise a ValueError unless the journal belongs to such a run."""
+        ours, theirs = self.origin, origin
+        remedy = "choose another name, or delete it"
+        if ours.version != theirs.version:
+            raise ValueError(f"{self.path}: was written by another version of qecnet; {remedy}")
+        if ours.command != theirs.command:
+            raise ValueError(f"{self.path}: was written by qec {ours.command}; {remedy}")
+        if ours.key != theirs.key:
+            raise ValueError(f"{self.path}: was made with other weights ({ours.model}); {remedy}")
+        if ours.options != theirs.options:
+            raise ValueError(f"{self.path}: was made with other options ({ours.options}); {remedy}")
+
+    def close(self) -> None:
+        """Forgets what was not committed."""
+        self._base.close()
+
+    def commit(self, *, finished: bool = False) -> None:
+        """Makes everything so far survive; `finished` says that nothing is pending."""
+        with self._errors():
+            self._base.execute("UPDATE about SET finished = ?", [finished])
+            self._base.commit()
+
+    def plan(
+        self,
+        files: Iterable[str],
+        fail: Callable[[Failure], None],
+        *,
+        retry: bool = False,
+        output_of: Callable[[str], str] | None = None,
+        overwrite: bool = False,
+    ) -> PlanCounts:
+        """Makes those files pending that are new or have changed.
+
+        Args:
+            files: paths, in any order; one that comes twice counts once.
+            fail: told of each file that cannot be done, and why; it is kept as failed.
+            retry: whether to make files pending that failed before.
+            output_of: the file that a file is written to, if the command writes any.
+            overwrite: whether to write to files that exist and that this journal did not write.
+        """
+        counts = PlanCounts()
+        with self._errors():
+            for file in files:
+                key = os.fsencode(file)
+                known = _State(*(self._base.execute(_STATE, [key]).fetchone() or ()))
+                stamp, problem = _stamp_or_problem(file)
+                same = bool(known.is_known) and stamp == known.stamp
+                if same and known.error is None:
+                    counts.unchanged += not known.is_pending
+                    continue
+                if same and not retry:
+                    counts.failed_before += 1
+                    continue
+                if stamp is None and known.row is not None:  # what it gave is kept: a disk may be absent for a while
+                    counts.missing += 1
+                    fail(Failure(file, problem))
+                    continue
+                output = output_of(file) if output_of and not problem else None
+                if output is not None:
+                    problem = self._output_problem(file, output, known, overwrite)
+                if problem:
+                    counts.missing += 1
+                    fail(Failure(file, problem))
+                values = [key, *(stamp or (None, None)), None if problem else output, problem or None]
+                self._base.execute("REPLACE INTO files VALUES (?, ?, ?, ?, NULL, ?)", values)
+            counts.pending = self._base.execute(f"SELECT count(*) FROM files WHERE {_PENDING}").fetchone()[0]
+        self.commit()
+        return counts
+
+    def _output_problem(self, file: str, output: str, known: _State, overwrite: bool) -> str:
+        """Why a file must not be written to that output; empty if it may."""
+        if not overwrite and not known.is_ours and os.path.exists(output):
+            return f"{output}: exists already; write elsewhere, or overwrite it with --force"
+        query = "SELECT 1 FROM files WHERE output = ? AND file <> ?"
+        if self._base.execute(query, [output, os.fsencode(file)]).fetchone():
+            return f"{file}: would be written to {output}, as another file is; orient it separately"
+        return ""
+
+    def pending(self) -> Iterator[str]:
+        """The files that are pending, in order; those that are recorded meanwhile do not come again."""
+        last = b""
+        while True:
+            query = f"SELECT file FROM files WHERE {_PENDING} AND file > ? ORDER BY file LIMIT {_PAGE}"
+            with self._errors():
+                page = self._base.execute(query, [last]).fetchall()
+            if not page:
+                return
+            for (last,) in page:
+                yield os.fsdecode(last)
+
+    def record(self, file: str, result: Row | Failure) -> None:
+        """Keeps what a pending file gave."""
+        row = None if isinstance(result, Failure) else json.dumps(result, allow_nan=False)
+        error = result.error if isinstance(result, Failure) else None
+        with self._errors():
+            self._base.execute("UPDATE files SET row = ?, error = ? WHERE file = ?", [row, error, os.fsencode(file)])
+
+    def count_failed(self) -> int:
+        """How many files have failed."""
+        with self._errors():
+            count: int = self._base.execute("SELECT count(*) FROM files WHERE error IS NOT NULL").fetchone()[0]
+        return count
+
+    def rows(self) -> Iterator[tuple[bytes, int, Row]]:
+        """Key, time of change and row of each file that is done or failed, sorted by key."""
+        query = "SELECT file, modified, row, error FROM files WHERE row IS NOT NULL OR error IS NOT NULL ORDER BY file"
+        with self._errors():
+            for key, modified, row, error in self._base.execute(query):
+                values: dict[str, Any] = {"error": error} if row is None else json.loads(row)
+                yield key, modified or 0, {"file": os.fsdecode(key), **values}
+
+    @contextmanager
+    def _errors(self) -> Iterator[None]:
+        """Raises errors of SQLite as one sentence."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            if "locked" in str(error):
+                raise OSError(f"{self.path}: is in use by another run; wait for it, or choose another name") from error
+            raise OSError(
+                f"{self.path}: cannot be written ({error}); what was done is kept: run the same command again to go on"
+            ) from error
+        except sqlite3.DatabaseError as error:
+            raise ValueError(f"{self.path}: is damaged ({error}); choose another name, or delete it") from error
+
+
+@dataclass
+class PlanCounts:
+    """How many files are done already, failed before or cannot be done, and how many are pending, also of an earlier
+    plan."""
+
+    unchanged: int = 0
+    failed_before: int = 0
+    missing: int = 0
+    pending: int = 0
+
+
+class _State(NamedTuple):
+    """What a journal has of a file."""
+
+    size: int | None = None
+    modified: int | None = None
+    row: str | None = None
+    error: str | None = None
+    is_known: int = 0
+
+    @property
+    def stamp(self) -> tuple[int, int] | None:
+        return None if self.size is None or self.modified is None else (self.size, self.modified)
+
+    @property
+    def is_pending(self) -> bool:
+        return self.row is None and self.error is None
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its output was written, or begun, by this run."""
+        return bool(self.is_known) and self.error is None
+
+
+_STATE = "SELECT size, modified, row, error, 1 FROM files WHERE file = ?"
+
+
+def _stamp_or_problem(file: str) -> tuple[tuple[int, int] | None, str]:
+    """A file's size in bytes and time of change in nanoseconds, or why there is none."""
+    try:
+        status = os.stat(file)
+        return (status.st_size, status.st_mtime_ns), ""
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        return None, f"{file}: cannot be read ({reason}); correct the list"

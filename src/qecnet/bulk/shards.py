@@ -1,0 +1,106 @@
+"""A run in parts, for batch schedulers: `--shard 3/16` does every sixteenth file, and `qec merge` joins the results."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from itertools import groupby, islice
+from pathlib import Path
+from typing import TypeVar
+
+from qecnet.bulk.journal import Journal
+from qecnet.bulk.sinks import Row, write_results
+
+T = TypeVar("T")
+_JOURNAL = ".journal"
+
+
+def journal_path(results: Path) -> Path:
+    """The journal of a file of results, beside it."""
+    return results.with_name(results.name + _JOURNAL)
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of `count` parts of a run; `number` is from 1 to `count`."""
+
+    number: int
+    count: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.number <= self.count:
+            raise ValueError(f"{self.number}/{self.count}: is not a shard; shards are numbered from 1/N to N/N")
+
+    @classmethod
+    def parse(cls, text: str) -> Shard:
+        """Reads `3/16`.
+
+        Raises:
+            ValueError: it is no shard; one sentence.
+        """
+        found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
+        if not found:
+            raise ValueError(f"{text}: is not a shard; give its number and how many there are, such as 3/16")
+        return cls(int(found[1]), int(found[2]))
+
+    def select(self, files: Iterable[T]) -> Iterator[T]:
+        """Every `count`-th file."""
+        return islice(files, self.number - 1, None, self.count)
+
+    def results_path(self, results: Path) -> Path:
+        """Where this part's results go: `results-03-of-16.parquet` for `results.parquet`."""
+        number = str(self.number).zfill(len(str(self.count)))
+        return results.with_name(f"{results.stem}-{number}-of-{self.count}{results.suffix}")
+
+
+def merge_shards(results: Path, *, partial: bool = False) -> int:
+    """Joins the results of all shards into one file, sorted by path.
+
+    A file that is in several shards, because the list changed between them, is taken once: its newest answer.
+
+    Args:
+        results: the file to write, as it was given to the shards.
+        partial: whether to leave out shards that are missing, and to take those that are not finished.
+
+    Returns:
+        The number of shards.
+
+    Raises:
+        ValueError: a shard is missing, not finished or of another run; one sentence.
+    """
+    with ExitStack() as stack:
+        journals = [stack.enter_context(closing(Journal(path))) for path in _find_journals(results, partial)]
+        for journal in journals:
+            if not journal.has_origin(journals[0].origin):
+                raise ValueError(f"{journal.path}: is of another run than {journals[0].path}; merge shards of one run")
+            if not journal.finished and not partial:
+                raise ValueError(f"{journal.path}: is not finished; run this shard again, or merge with --partial")
+        write_results(results, _merge_rows(journals), journals[0].origin.columns)
+    return len(journals)
+
+
+def _find_journals(results: Path, partial: bool) -> list[Path]:
+    pattern = re.compile(rf"{re.escape(results.stem)}-(\d+)-of-(\d+){re.escape(results.suffix + _JOURNAL)}")
+    found = {path: match for path in sorted(results.parent.glob("*")) if (match := pattern.fullmatch(path.name))}
+    counts = sorted({int(match[2]) for match in found.values()})
+    if not counts:
+        example = Shard(1, 16).results_path(results)
+        raise ValueError(f"{results}: has no shards, such as {example}; run some with --shard")
+    if len(counts) > 1:
+        numbers = " and ".join(map(str, counts))
+        raise ValueError(f"{results}: there are shards of {numbers} parts; delete the journals of one of the runs")
+    missing = sorted({*range(1, counts[0] + 1)} - {int(match[1]) for match in found.values()})
+    if missing and not partial:
+        few = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")
+        raise ValueError(f"{results}: shards {few} of {counts[0]} are missing; run them, or merge with --partial")
+    return [*found]
+
+
+def _merge_rows(journals: Sequence[Journal]) -> Iterator[Row]:
+    merged = heapq.merge(*(journal.rows() for journal in journals), key=lambda entry: entry[0])
+    for _, entries in groupby(merged, key=lambda entry: entry[0]):
+        _, _, row = max(entries, key=lambda entry: ("error" not in entry[2], entry[1]))
+        yield row

@@ -1,0 +1,133 @@
+"""Results as Parquet, CSV or JSON lines: one row for each file, whatever it gave."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+from qecnet.files import name_write_errors, replace_when_done
+
+Row = dict[str, Any]
+"""What is known of a file: `file` and either `error` or the values of all columns."""
+Columns = Mapping[str, Literal["text", "number", "quaternion", "scores"]]
+"""Names and kinds of the values in a row, without `file` and `error`."""
+_GROUP = 10_000
+"""Rows of a Parquet file that are in memory at once."""
+
+
+def write_results(path: Path, rows: Iterable[Row], columns: Columns) -> None:
+    """Writes a table in the format of its suffix, whole or not at all.
+
+    Raises:
+        ValueError: a suffix that is not known, or Parquet without the library for it.
+        OSError: the file cannot be written; one sentence.
+    """
+    write = check_results_path(path)
+    with replace_when_done(path) as aside, name_write_errors(path):
+        write(aside, rows, columns)
+
+
+def check_results_path(path: Path) -> Callable[[Path, Iterable[Row], Columns], None]:
+    """The function that writes such a file.
+
+    Raises:
+        ValueError: there is none, or no folder for the file; one sentence that says what to do.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in _WRITERS:
+        names = ", ".join(f"*{name}" for name in RESULT_SUFFIXES)
+        raise ValueError(f"{path}: is not a type of results; name it {names}")
+    if path.is_dir():
+        raise ValueError(f"{path}: is a folder; give the name of a file")
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
+    if suffix == ".parquet":
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError:
+            raise ValueError(
+                f"{path}: Parquet needs an extra; pip install 'qecnet[parquet]', or name it *.csv or *.jsonl"
+            ) from None
+    return _WRITERS[suffix]
+
+
+def print_json(rows: Iterable[Row], stream: TextIO, *, flush: bool = False) -> None:
+    """Writes one JSON object per line."""
+    for row in rows:
+        print(json.dumps(row, allow_nan=False), file=stream, flush=flush)
+
+
+def print_csv(rows: Iterable[Row], columns: Columns, stream: TextIO, *, flush: bool = False) -> None:
+    """Writes a header, then one line per row; a quaternion as `w`, `x`, `y` and `z`, and no scores."""
+    names = [name for column, kind in columns.items() for name in _flat_names(column, kind)]
+    table = csv.DictWriter(stream, ["file", *names, "error"], extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    for row in rows:
+        poses = (row[name] for name, kind in columns.items() if kind == "quaternion" and name in row)
+        table.writerow(row | {k: v for pose in poses for k, v in zip("wxyz", pose, strict=True)} | _names(row))
+        if flush:
+            stream.flush()
+
+
+def _flat_names(column: str, kind: str) -> list[str]:
+    return {"quaternion": [*"wxyz"], "scores": []}.get(kind, [column])
+
+
+def _names(row: Row) -> dict[str, str]:
+    """The texts that come from names of files, which need not be Unicode."""
+    return {name: _printable(row[name]) for name in ("file", "output", "error") if name in row}
+
+
+def _printable(text: str) -> str:
+    return text.encode(errors="backslashreplace").decode()
+
+
+def _write_json(path: Path, rows: Iterable[Row], columns: Columns) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        print_json(rows, file)
+
+
+def _write_csv(path: Path, rows: Iterable[Row], columns: Columns) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        print_csv(rows, columns, file)
+
+
+def _write_parquet(path: Path, rows: Iterable[Row], columns: Columns) -> None:
+    import pyarrow
+    import pyarrow.parquet
+
+    kinds = {
+        "text": pyarrow.string(),
+        "number": pyarrow.float64(),
+        "quaternion": pyarrow.list_(pyarrow.float64()),
+        "scores": pyarrow.map_(pyarrow.string(), pyarrow.float64()),
+    }
+    types = {"file": pyarrow.string(), **{name: kinds[kind] for name, kind in columns.items()}}
+    schema = pyarrow.schema([*types.items(), ("error", pyarrow.string())])
+    cells = (_cells(row, columns) for row in rows)
+    with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as table:
+        for group in _groups(cells):
+            table.write_table(pyarrow.Table.from_pylist(group, schema))
+
+
+def _cells(row: Row, columns: Columns) -> Row:
+    cells = row | _names(row)
+    for name, kind in columns.items():
+        if name in row and kind == "scores":
+            cells[name] = [*row[name].items()]
+        elif name in row and kind == "text" and row[name] is not None:
+            cells[name] = str(cells[name])
+    return cells
+
+
+def _groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
+    while group := list(islice(rows, _GROUP)):
+        yield group
+
+
+_WRITERS = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_json}
+RESULT_SUFFIXES = (*_WRITERS,)

@@ -1,0 +1,85 @@
+"""What a worker does with a few files, and how they are shared out so that a worker's death loses no other answer."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any, Generic, TypeVar
+
+from qecnet.models import BATCH, Answer, Failure, Model
+from qecnet.schema import first_line
+from qecnet.workers import as_done
+
+T = TypeVar("T")
+Files = tuple[str, ...]
+"""A job: at most `BATCH` files."""
+_ATTEMPTS = 3
+"""How often a file may be alone in a worker that dies. Once may be a machine that was switched off."""
+
+
+@dataclass(frozen=True)
+class Work(Generic[T]):
+    """What is done with files: sent to each worker once, and called there with one job after another.
+
+    Attributes:
+        model: predicts them.
+        describe: turns an answer into what is kept of it, or writes a file; runs in the worker.
+        options: further arguments of `Model.predict_batch`; JSON can hold them.
+    """
+
+    model: Model
+    describe: Callable[[Answer], T | Failure]
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, files: Files) -> list[T | Failure]:
+        """One result for each file, in order. No error of a file is raised: it becomes a `Failure`."""
+        try:
+            answers = self.model.predict_batch(files, **self.options)
+            return [one if isinstance(one, Failure) else self.describe(one) for one in answers]
+        except Exception as error:  # a fault in a reader that one file in a million finds must not end the run
+            if len(files) > 1:
+                return [result for file in files for result in self((file,))]
+            kind = type(error).__name__
+            return [Failure(files[0], f"{files[0]}: failed ({kind}: {first_line(error)}); please report this file")]
+
+
+Do = Callable[[Files], list[T | Failure]]
+"""What is done with a job, such as `Work`."""
+Share = Callable[[Do[T], Callable[[], Files | None]], Iterator[tuple[Files, list[T | Failure] | None]]]
+"""Shares out jobs: takes one after another, and yields each with its results, or with None if its worker died."""
+
+
+def share_among_processes(
+    work: Do[T], take: Callable[[], Files | None], workers: int
+) -> Iterator[tuple[Files, list[T | Failure] | None]]:
+    """Shares out jobs among processes of this machine."""
+    return as_done(work, take, workers)
+
+
+def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator[tuple[str, T | Failure]]:
+    """The result of each file, exactly once, as they are done.
+
+    When a worker dies, its files are asked again one by one. A file whose worker dies each time gives a `Failure`.
+    Memory does not grow with the number of files.
+    """
+    rest = iter(files)
+    alone: deque[tuple[Files, int]] = deque()
+    attempts: dict[Files, int] = {}
+
+    def take() -> Files | None:
+        if alone:
+            job, attempts[job] = alone.popleft()
+            return job
+        return tuple(islice(rest, BATCH)) or None
+
+    for job, results in share(work, take):
+        attempt = attempts.pop(job, 0)
+        if results is not None:
+            yield from zip(job, results, strict=True)
+        elif attempt < _ATTEMPTS:
+            alone.extend(((file,), attempt + 1 if len(job) == 1 else 1) for file in job)
+        else:
+            reason = f"ended the process that read it, {_ATTEMPTS} times; it may need more memory than there is"
+            yield job[0], Failure(job[0], f"{job[0]}: {reason}")

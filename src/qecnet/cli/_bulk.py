@@ -1,0 +1,195 @@
+"""Bulk runs of `qec classify` and `qec orient`: their options, progress, failures and summary."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from datetime import timedelta
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import typer
+
+from qecnet.cli._files import count_cores, iterate_shapes
+from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._output import printable
+
+if TYPE_CHECKING:
+    from qecnet.bulk import Columns, Journal, Progress, Row, Share, Work
+    from qecnet.models import Answer, Failure, Model
+
+_SHOWN = 20
+"""Failures that are printed; all are in the results."""
+
+
+class BulkOptions(NamedTuple):
+    """What the user has asked for."""
+
+    files: list[str]
+    listed: str | None
+    results: Path | None
+    ray: str | None
+    shard: str | None
+    retry_failed: bool
+    workers: int | None
+
+
+def check_bulk_options(options: BulkOptions, results_option: str) -> None:
+    """Raise a ValueError for options that make sense with a file of results only."""
+    given = {"--ray": options.ray, "--shard": options.shard, "--retry-failed": options.retry_failed}
+    if options.results is None and (alone := [name for name, value in given.items() if value]):
+        raise ValueError(f"{alone[0]} needs a file of results; name it with {results_option} results.csv")
+
+
+def run_bulk(
+    options: BulkOptions,
+    command: str,
+    work: Work[Row],
+    columns: Columns,
+    settings: Mapping[str, Any],
+    **planning: Any,
+) -> None:
+    """Does what is new, changed or left over of an earlier run, and writes all results.
+
+    Args:
+        options: which files, and where results go.
+        command: the name of the command.
+        work: what to do with each file.
+        columns: of the results.
+        settings: options of the command that change rows.
+        planning: further arguments of `Journal.plan`, and `keep`, which says which files belong to the run.
+
+    Raises:
+        typer.Exit: with 1 if a file failed, or 130 after an interruption; results are written before.
+    """
+    with quiet_interrupts():
+        from qecnet.bulk import Journal, Origin, Shard, check_address, check_results_path, journal_path, write_results
+        from qecnet.models import hash_model
+    assert options.results is not None
+    shard = Shard.parse(options.shard) if options.shard else None
+    results = shard.results_path(options.results) if shard else options.results
+    check_results_path(results)
+    if options.ray:
+        check_address(options.ray)
+    path = journal_path(results)
+    if results.exists() and not path.exists():
+        raise ValueError(f"{results}: exists already, without its journal {path.name}; choose another name")
+    values = json.dumps({**work.options, **settings})
+    model = work.model
+    key = f"{hash_model(model)}-{model.temperature}"
+    origin = Origin(command, model.name, key, values, columns)
+    failures = _Failures()
+    keep = planning.pop("keep", None)
+    with closing(Journal(path, origin)) as journal:
+        files: Iterable[str] = map(str, iterate_shapes(options.files, options.listed, failures))
+        files = filter(keep, files)
+        files = shard.select(files) if shard else files
+        counts = journal.plan(files, failures, retry=options.retry_failed, **planning)
+        progress, stopped = _do_pending(journal, work, options, counts.pending, failures)
+        write_results(results, (row for _, _, row in journal.rows()), columns)
+        failed_at_all = journal.count_failed()
+    if stopped:
+        left = progress.total - progress.done
+        note = f"stopped: {left:,} files are left; run the same command again to go on"
+        typer.echo(note, err=True)
+        raise typer.Exit(130)
+    failed = failures.count + counts.failed_before
+    if counts.failed_before:
+        files = "1 file" if counts.failed_before == 1 else f"{counts.failed_before:,} files"
+        typer.echo(f"note: {files} failed before; try again with --retry-failed", err=True)
+    parts = [
+        f"{progress.done - progress.failed:,} done",
+        f"{counts.unchanged:,} unchanged",
+        f"{failed_at_all:,} failed",
+    ]
+    took = f"{timedelta(seconds=round(progress.seconds))}, {progress.rate:.1f} files/s"
+    typer.echo(printable(f"{results}: {', '.join(parts)}; {took}"))
+    if failed:
+        raise typer.Exit(1)
+
+
+def _do_pending(
+    journal: Journal, work: Work[Row], options: BulkOptions, pending: int, failures: _Failures
+) -> tuple[Progress, bool]:
+    """How far the run came, and whether it was interrupted."""
+    from qecnet.bulk import Progress, do_pending, share_among_processes, share_on_ray
+    from qecnet.models import BATCH
+
+    progress = Progress(pending)
+    share: Share[Row]
+    if options.ray:
+        share = partial(share_on_ray, address=options.ray, workers=options.workers)
+    else:
+        processes = options.workers or min(count_cores(), math.ceil(pending / BATCH))
+        share = partial(share_among_processes, workers=processes)
+    if not pending:
+        journal.commit(finished=True)
+        return progress, False
+    show = _ProgressLine()
+    try:
+        do_pending(journal, work, share, progress, show, failures)
+    except KeyboardInterrupt:
+        return progress, True
+    finally:
+        show.clear()
+    return progress, False
+
+
+def share_answers(model: Model, paths: list[str], ray: str | None, workers: int) -> Iterator[Answer | Failure]:
+    """What a model predicts for files, as they are done: in this process, in several, or on a Ray cluster."""
+    from qecnet.bulk import Work, answer_files, share_among_processes, share_on_ray
+    from qecnet.models import Failure
+
+    if workers == 1 and not ray:
+        yield from model.predict_many(paths)
+        return
+    share: Share[bytes]
+    if ray:
+        share = partial(share_on_ray, address=ray, workers=workers)
+    else:
+        share = partial(share_among_processes, workers=workers)
+    # As bytes: torch would send each tensor by a file handle of its own.
+    for _, result in answer_files(Work(model, pickle.dumps), paths, share):
+        yield result if isinstance(result, Failure) else pickle.loads(result)
+
+
+class _ProgressLine:
+    """Progress on standard error: one line that is rewritten on a terminal, otherwise a line per minute."""
+
+    def __init__(self) -> None:
+        self.terminal = sys.stderr.isatty()
+        self.shown = 0.0 if self.terminal else monotonic()
+
+    def __call__(self, progress: Progress) -> None:
+        if monotonic() - self.shown < (0.2 if self.terminal else 60.0):
+            return
+        self.shown = monotonic()
+        left = "" if progress.seconds_left is None else f", {timedelta(seconds=round(progress.seconds_left))} left"
+        text = f"{progress.done:,} of {progress.total:,} files, {progress.rate:.1f} files/s, {progress.failed:,} failed"
+        typer.echo(f"\r{text}{left}\033[K" if self.terminal else f"{text}{left}", err=True, nl=not self.terminal)
+
+    def clear(self) -> None:
+        """Removes the line."""
+        if self.terminal:
+            typer.echo("\r\033[K", err=True, nl=False)
+
+
+class _Failures:
+    """Counts failures and prints the first ones on standard error."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, failure: Failure) -> None:
+        self.count += 1
+        start = "\r\033[K" if sys.stderr.isatty() else ""
+        if self.count <= _SHOWN:
+            typer.echo(f"{start}qec: {printable(failure.error)}", err=True)
+        elif self.count == _SHOWN + 1:
+            typer.echo(f"{start}note: further failures are in the column error of the results", err=True)

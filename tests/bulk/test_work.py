@@ -1,0 +1,90 @@
+"""Every file is answered exactly once, whatever happens to the workers."""
+
+import os
+import signal
+from collections import Counter
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from qecnet.bulk import Work, answer_files, share_among_processes
+from qecnet.models import BATCH, Failure
+
+
+def name_lengths(files):
+    return [len(file) for file in files]
+
+
+def killed_by_poison(files):
+    if any("poison" in file for file in files):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return name_lengths(files)
+
+
+def share_here(work, take, lose=lambda job: False):
+    """One job after another in this process; `lose` says which jobs a worker dies of."""
+    while (job := take()) is not None:
+        yield job, None if lose(job) else work(job)
+
+
+def make_names(count):
+    return [f"{number}.ply" for number in range(count)]
+
+
+@pytest.mark.parametrize("count", [0, 1, BATCH, 3 * BATCH + 5])
+def test_each_file_is_answered_once(count):
+    names = make_names(count)
+    found = [*answer_files(name_lengths, names, share_here)]
+    assert found == [(name, len(name)) for name in names]
+
+
+def test_files_are_taken_as_they_are_needed():
+    names = iter(make_names(100 * BATCH))
+    results = answer_files(name_lengths, names, share_here)
+    next(results)
+    assert next(names) == f"{BATCH}.ply"
+
+
+def test_a_poisonous_file_fails_alone():
+    names = [*make_names(40), "poison.ply", *make_names(60)[40:]]
+    found = dict(answer_files(name_lengths, names, partial(share_here, lose=lambda job: "poison.ply" in job)))
+    assert {*found} == {*names}
+    failure = found.pop("poison.ply")
+    assert isinstance(failure, Failure)
+    assert failure.error.startswith("poison.ply: ended the process that read it, 3 times")
+    assert all(found[name] == len(name) for name in found)
+
+
+def test_a_machine_that_is_switched_off_is_no_fault_of_its_files():
+    """Each job is lost once, in a batch and then alone."""
+    lost: Counter[tuple[str, ...]] = Counter()
+
+    def lose(job):
+        lost[job] += 1
+        return lost[job] == 1
+
+    names = make_names(2 * BATCH)
+    found = [*answer_files(name_lengths, names, partial(share_here, lose=lose))]
+    assert sorted(found) == sorted((name, len(name)) for name in names)
+
+
+def test_a_process_that_is_killed_loses_no_other_answer():
+    names = [*make_names(2 * BATCH), "poison.ply"]
+    found = [*answer_files(killed_by_poison, names, partial(share_among_processes, workers=2))]
+    assert sorted(name for name, _ in found) == sorted(names)
+    assert [name for name, result in found if isinstance(result, Failure)] == ["poison.ply"]
+
+
+def test_a_fault_in_a_reader_is_the_failure_of_one_file():
+    def predict_batch(files):
+        if "odd.ply" in files:
+            raise ZeroDivisionError("division by zero")
+        return [SimpleNamespace(name=file) for file in files]
+
+    model: Any = SimpleNamespace(predict_batch=predict_batch)
+    first, odd, last = Work[str](model, lambda answer: answer.name)(("a.ply", "odd.ply", "b.ply"))
+    assert (first, last) == ("a.ply", "b.ply")
+    assert isinstance(odd, Failure)
+    assert odd.error == "odd.ply: failed (ZeroDivisionError: division by zero); please report this file"

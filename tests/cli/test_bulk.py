@@ -1,0 +1,287 @@
+"""Bulk runs as a user starts them: lists, results, resuming, shards, and bad input in one sentence each."""
+
+import csv
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from qecnet.cli.main import app
+from qecnet.datasets import FURNITURE_CLASSES, make_shape
+from qecnet.formats import read_cloud, write
+
+QEC = Path(sys.executable).with_name("qec")
+
+
+def share_here(work, take, workers):
+    """As the process pool does, in this process."""
+    while (job := take()) is not None:
+        yield job, work(job)
+
+
+@pytest.fixture
+def run(monkeypatch):
+    monkeypatch.setattr("qecnet.bulk.share_among_processes", share_here)
+    return lambda *arguments, **options: CliRunner().invoke(app, [str(a) for a in arguments], **options)
+
+
+@pytest.fixture(scope="module")
+def shapes(tmp_path_factory):
+    """Twenty small clouds in two folders."""
+    folder = tmp_path_factory.mktemp("shapes")
+    (folder / "deep").mkdir()
+    for number in range(20):
+        cloud = make_shape(FURNITURE_CLASSES[number % 10], number).sample(300, torch.Generator().manual_seed(number))
+        write(folder / ("deep" if number % 3 else ".") / f"{number:02d}.npy", cloud)
+    return folder
+
+
+@pytest.fixture
+def library(shapes, tmp_path):
+    """A copy of them, the working folder and the stamps included, and one file that is bad."""
+    shutil.copytree(shapes, tmp_path / "shapes")
+    (tmp_path / "shapes" / "bad.ply").write_text("ply\n")
+    return tmp_path / "shapes"
+
+
+def read_rows(path):
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def test_results_are_written_and_a_second_run_does_nothing(run, library, tmp_path):
+    first = run("classify", library, "-o", tmp_path / "r.jsonl")
+    assert first.exit_code == 1
+    assert first.stderr.startswith(f"qec: {library}/bad.ply: ")
+    assert first.stderr.count("\n") == 1
+    assert "20 done, 0 unchanged, 1 failed; " in first.stdout
+    assert first.stdout.rstrip().endswith("files/s")
+    rows = read_rows(tmp_path / "r.jsonl")
+    assert [row["file"] for row in rows] == sorted(str(path) for path in library.rglob("*.[np]*"))
+    assert ["error" in row for row in rows].count(True) == 1
+    before = (tmp_path / "r.jsonl").read_bytes()
+    again = run("classify", library, "-o", tmp_path / "r.jsonl")
+    assert again.exit_code == 1
+    assert "0 done, 20 unchanged, 1 failed" in again.stdout
+    assert again.stderr == "note: 1 file failed before; try again with --retry-failed\n"
+    assert (tmp_path / "r.jsonl").read_bytes() == before
+
+
+def test_changed_files_are_done_again_and_failed_ones_on_request(run, library, tmp_path):
+    run("classify", library, "-o", tmp_path / "r.jsonl")
+    shutil.copy(library / "00.npy", library / "18.npy")
+    shutil.copy(library / "00.npy", library / "new.npy")
+    result = run("classify", library, "-o", tmp_path / "r.jsonl")
+    assert "2 done, 19 unchanged, 1 failed" in result.stdout
+    rows = {Path(row["file"]).name: row for row in read_rows(tmp_path / "r.jsonl")}
+    assert rows["18.npy"]["scores"] == rows["new.npy"]["scores"] == rows["00.npy"]["scores"]
+    retried = run("classify", library, "-o", tmp_path / "r.jsonl", "--retry-failed")
+    assert retried.exit_code == 1
+    assert "0 done, 21 unchanged, 1 failed" in retried.stdout
+    assert "bad.ply" in retried.stderr
+
+
+@pytest.mark.parametrize("source", ["file", "standard input"])
+def test_files_from_a_list(library, tmp_path, source):
+    paths = [library / "00.npy", library / "none.npy", library / "deep"]
+    text = "".join(f"{path}\n" for path in paths) + "\n"
+    (tmp_path / "list.txt").write_text(text)
+    listed = ["--from", tmp_path / "list.txt" if source == "file" else "-"]
+    command = [QEC, "classify", *listed, "-o", tmp_path / "r.csv", "--workers", "1"]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"qec: {library}/none.npy: cannot be read (no such file or directory); correct the list\n"
+    with (tmp_path / "r.csv").open(newline="") as file:
+        rows = {row["file"]: row for row in csv.DictReader(file)}
+    assert len(rows) == 2 + len([*(library / "deep").iterdir()])
+    assert rows[str(library / "none.npy")]["error"]
+
+
+def test_a_list_of_files_is_printed_too(run, library, tmp_path):
+    (tmp_path / "list.txt").write_text(f"{library}/00.npy\n")
+    result = run("classify", "--from", tmp_path / "list.txt", "--json")
+    assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == [f"{library}/00.npy"]
+
+
+def test_shards_are_joined_to_the_results_of_one_run(run, library, tmp_path):
+    (tmp_path / "one").mkdir()
+    run("classify", library, "-o", tmp_path / "one" / "r.csv")
+    for number in (1, 2, 3):
+        run("classify", library, "-o", tmp_path / "r.csv", "--shard", f"{number}/3")
+    joined = run("merge", tmp_path / "r.csv")
+    assert joined.exit_code == 0, joined.stderr
+    assert "3 shards joined" in joined.stdout
+    assert (tmp_path / "r.csv").read_bytes() == (tmp_path / "one" / "r.csv").read_bytes()
+    assert "exists already; overwrite it with --force" in run("merge", tmp_path / "r.csv").stderr
+
+
+def test_parquet_has_the_rows_of_json(run, library, tmp_path):
+    parquet = pytest.importorskip("pyarrow.parquet")
+    for name in ("r.parquet", "r.jsonl"):
+        run("classify", library / "deep", "-o", tmp_path / name)
+    table = parquet.read_table(tmp_path / "r.parquet").to_pylist()
+    for cells, row in zip(table, read_rows(tmp_path / "r.jsonl"), strict=True):
+        assert cells["pose"] == row["pose"]
+        assert dict(cells["scores"]) == row["scores"]
+
+
+def test_orient_writes_shapes_and_results_and_goes_on(run, library, tmp_path):
+    out, results = tmp_path / "out", tmp_path / "r.csv"
+    arguments = ("orient", library, "-o", out, "--results", results, "--force-doubtful")
+    first = run(*arguments)
+    assert first.exit_code == 1
+    assert "20 done, 0 unchanged, 1 failed" in first.stdout
+    assert len(read_cloud(out / "deep" / "01.npy")) == 300
+    written = {path: path.stat().st_mtime_ns for path in out.rglob("*.npy")}
+    os.utime(library / "00.npy", ns=(1, 1))
+    (library / "new.npy").write_bytes((library / "03.npy").read_bytes())
+    (out / "new.npy").write_text("another program's")
+    again = run(*arguments)
+    assert "1 done, 19 unchanged, 2 failed" in again.stdout
+    assert f"qec: {out}/new.npy: exists already" in again.stderr
+    assert (out / "new.npy").read_text() == "another program's"
+    changed = {path for path in written if path.stat().st_mtime_ns != written[path]}
+    assert changed == {out / "00.npy"}
+    with results.open(newline="") as file:
+        rows = {Path(row["file"]).name: row for row in csv.DictReader(file)}
+    assert rows["01.npy"]["output"] == str(out / "deep" / "01.npy")
+
+
+def test_oriented_files_of_a_list_keep_their_places(run, library, tmp_path, monkeypatch):
+    monkeypatch.chdir(library)
+    Path("list.txt").write_text(f"deep/01.npy\n{library}/00.npy\n")
+    for options in ((), ("--results", tmp_path / "r.csv")):
+        out = tmp_path / f"out{len(options)}"
+        result = run("orient", "--from", "list.txt", "-o", out, "--force-doubtful", *options)
+        assert result.exit_code == 0, result.stderr
+        assert (out / "deep" / "01.npy").exists()
+        assert (out / str(library)[1:] / "00.npy").exists()
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_results(library, shapes, tmp_path):
+    command = [QEC, "classify", library, "-o", tmp_path / "r.csv", "--workers", "2"]
+    for name in "abc":
+        shutil.copytree(shapes, library / name)
+    whole = tmp_path / "whole.csv"
+    subprocess.run([*command[:4], whole, "--workers", "1"], capture_output=True, check=False)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    journal = tmp_path / "r.csv.journal"
+    while not journal.exists() or journal.stat().st_size < 20_000:
+        assert process.poll() is None, "it was done before it was killed"
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert not (tmp_path / "r.csv").exists()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert (tmp_path / "r.csv").read_bytes() == whole.read_bytes()
+
+
+def test_an_interruption_writes_what_is_done(library, tmp_path):
+    command = [QEC, "classify", *[library] * 2, "-o", tmp_path / "r.jsonl", "--workers", "1"]
+    for number in range(40):
+        (library / f"copy{number}").symlink_to(library)
+        shutil.copy(library / "00.npy", library / f"copy{number}.npy")
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("qec: ")  # the bad file is in the last batch but two
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 130
+    assert said.splitlines()[-1].startswith("stopped: ")
+    assert 0 < len(read_rows(tmp_path / "r.jsonl")) < 61
+
+
+def test_an_index_of_listed_files_by_several_processes(run, library, tmp_path):
+    (tmp_path / "list.txt").write_text(f"{library}/deep\n{library}/none.npy\n{tmp_path}/list.txt\n")
+    result = run("index", library, "--from", tmp_path / "list.txt", "--workers", "2")
+    assert result.exit_code == 1
+    count = len([*(library / "deep").iterdir()])
+    assert f"{count} shapes ({count} new or changed, 0 unchanged, 0 removed)" in result.stdout
+    assert result.stderr.splitlines() == [
+        f"qec: {library}/none.npy: is no file; correct the list",
+        f"qec: {tmp_path}/list.txt: is not below {library}; correct the list",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("{library}", "-o", "r.xlsx"), "r.xlsx: is not a type of results; name it *.parquet, *.csv, *.jsonl"),
+        (("{library}", "-o", "no/r.csv"), "there is no folder"),
+        (("{library}", "-o", "r.csv", "--json"), "give one of them"),
+        (("{library}", "-o", "r.csv", "--shard", "4/3"), "4/3: is not a shard"),
+        (("{library}", "--shard", "1/3"), "--shard needs a file of results; name it with -o results.csv"),
+        (("--from", "none.txt", "-o", "r.csv"), "none.txt: cannot be read (no such file or directory)"),
+        (("--from", "none.txt"), "none.txt: cannot be read (no such file or directory)"),
+        (("-o", "r.csv"), "no files were given"),
+        ((), "no files were given"),
+        (("{library}", "-o", "existing.csv"), "existing.csv: exists already, without its journal"),
+        (("{library}", "-o", "r.csv", "--ray", "nowhere"), "nowhere: is not the address of a Ray cluster"),
+        (("{library}", "-o", "r.csv", "--ray", "127.0.0.1:1"), "127.0.0.1:1: no Ray cluster answers (connection"),
+    ],
+)
+def test_what_was_asked_wrongly_is_one_sentence(run, library, tmp_path, monkeypatch, arguments, said):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "ray", sys)  # any module: the address is looked at first
+    (tmp_path / "existing.csv").write_text("precious")
+    result = run("classify", *(word.format(library=library) for word in arguments))
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert said in result.stderr
+    assert (tmp_path / "existing.csv").read_text() == "precious"
+
+
+def test_without_ray_one_sentence_names_the_extra(run, library, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    result = run("classify", library, "-o", tmp_path / "r.csv", "--ray", "local")
+    assert result.exit_code == 1
+    assert result.stderr == "qec: --ray needs an extra; pip install 'qecnet[ray]', or leave --ray out\n"
+
+
+def test_results_of_another_model_are_refused_and_stay(run, library, tmp_path):
+    run("classify", library / "deep", "-o", tmp_path / "r.csv")
+    before = (tmp_path / "r.csv").read_bytes()
+    result = run("classify", library, "-o", tmp_path / "r.csv", "--model", "modelnet40-paper")
+    assert result.exit_code == 1
+    assert "r.csv.journal: was made with other weights (modelnet10); choose another name" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    assert (tmp_path / "r.csv").read_bytes() == before
+
+
+def test_a_folder_that_is_read_only_is_one_sentence(run, library, tmp_path):
+    place = tmp_path / "read-only"
+    place.mkdir()
+    place.chmod(0o500)
+    if os.geteuid() == 0:  # whom permissions do not stop
+        place = Path("/proc/self")
+    result = run("classify", library, "-o", place / "r.csv")
+    assert result.exit_code == 1
+    assert len(result.stderr.splitlines()) == 1
+    assert f"{place / 'r.csv.journal'}: cannot be written (unable to open database file)" in result.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets a limit for another process, which Linux alone lets one do")
+def test_a_full_disk_is_one_sentence_and_it_goes_on(library, tmp_path):
+    command = [QEC, "classify", library, "-o", tmp_path / "r.csv", "--workers", "1"]
+
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (24_576, resource.RLIM_INFINITY))
+
+    full = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit)
+    assert full.returncode == 1
+    (line,) = [line for line in full.stderr.splitlines() if "bad.ply" not in line]
+    assert "r.csv.journal: cannot be written (" in line
+    assert not (tmp_path / "r.csv").exists()
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ", 1 failed" in done.stdout
+    assert len((tmp_path / "r.csv").read_text().splitlines()) == 22
