@@ -82,7 +82,7 @@ def run_bulk(
         raise ValueError(f"{results}: exists already, without its journal {path.name}; choose another name")
     values = json.dumps({**work.options, **settings})
     model = work.model
-    key = f"{hash_model(model)}-{model.temperature}"
+    key = f"{hash_model(model)}-{model.temperature}-{model.orientation_temperature}"
     origin = Origin(command, model.name, key, values, columns)
     failures = _Failures()
     keep = planning.pop("keep", None)
