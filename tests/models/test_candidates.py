@@ -20,7 +20,9 @@ def chairs():
     label = dataset.classes.index("chair")
     generator = torch.Generator().manual_seed(0)
     return [
-        sample_points(item.load(), 4000, generator).points.double() for item in dataset.items("test") if item.label == label
+        sample_points(item.load(), 4000, generator).points.double()
+        for item in dataset.items("test")
+        if item.label == label
     ]
 
 
