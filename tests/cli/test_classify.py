@@ -186,3 +186,11 @@ def test_the_version_is_said(run):
     result = run("--version")
     assert result.exit_code == 0
     assert result.stdout == f"qecnet {qecnet.__version__}\n"
+
+
+def test_json_lists_the_likely_orientations(run, library):
+    (row,) = map(json.loads, run("classify", library / "cloud.npy", "--json", "--model", "upright").stdout.splitlines())
+    shares = [candidate["probability"] for candidate in row["candidates"]]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares[:-1]) < 0.9 < sum(shares) + 1e-3
+    assert all(len(candidate["pose"]) == 4 for candidate in row["candidates"])

@@ -31,7 +31,7 @@ from qecnet.cli._output import angle_about_axis, one_sentence, print_table, prin
 
 if TYPE_CHECKING:
     from qecnet.bulk import Columns
-    from qecnet.models import Answer, Failure
+    from qecnet.models import Answer, Candidate, Failure
 
 UNKNOWN = "unknown"
 _SCORE_DIGITS, _POSE_DIGITS = 4, 5
@@ -148,9 +148,15 @@ def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]
         "second": result.second,
         "pose": [round(value, _POSE_DIGITS) for value in result.pose.tolist()],
         "symmetry": result.symmetry,
+        "candidates": [_describe_candidate(candidate) for candidate in result.likely_candidates()],
         "milliseconds": round(result.milliseconds, 1),
         "scores": {label: round(score, _SCORE_DIGITS) for label, score in result.scores.items()},
     }
+
+
+def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
+    pose = [round(value, _POSE_DIGITS) for value in candidate.pose.tolist()]
+    return {"pose": pose, "probability": round(candidate.probability, _SCORE_DIGITS)}
 
 
 def _describe(answer: Answer, min_confidence: float) -> dict[str, Any]:
