@@ -12,6 +12,7 @@ smallest candidate sets with 90% of the probability, how often they hold a right
 
 import argparse
 import csv
+import math
 from pathlib import Path
 from typing import Any
 
@@ -75,13 +76,19 @@ def measure(model: Model, dataset: str, items: list[Item]) -> list[dict[str, Any
     for part, chosen in parts.items():
         some = [one for one, keep in zip(found, chosen, strict=True) if keep]
         if some:
-            means = {key: f"{torch.tensor([one[key] for one in some]).mean():.4f}" for key in some[0] if key != "angle"}
+            means = {key: mean([one[key] for one in some]) for key in some[0] if key != "angle"}
             median = f"{torch.tensor([one['angle'] for one in some]).median():.2f}"
             rows.append(
                 {"model": model.name, "dataset": dataset, "part": part, "shapes": len(some), "median": median, **means}
             )
             print(rows[-1])
     return rows
+
+
+def mean(values: list[float]) -> str:
+    """Of those that say anything; empty where none does."""
+    found = torch.tensor(values).nanmean()
+    return "" if found.isnan() else f"{found:.4f}"
 
 
 def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
@@ -96,7 +103,7 @@ def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
     angle = off(answer.pose, up)
     held = answer.likely_candidates()
     return {
-        "accuracy": float(bool(model.classes[item.label : item.label + 1]) and answer.label == label_of(model, item)),
+        "accuracy": float(answer.label == label) if (label := label_of(model, item)) else math.nan,
         "within_5": float(angle < 5),
         "within_10": float(angle < 10),
         "within_10_either_way": float(min(angle, 180 - angle) < 10),
@@ -110,7 +117,7 @@ def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
 
 
 def label_of(model: Model, item: Item) -> str:
-    """The class of a shape of ModelNet40, from its name; of others, none."""
+    """The class of a shape of ModelNet40, from its name; none where the model does not know it."""
     return next((name for name in model.classes if item.name.startswith(f"{name}_") or f"/{name}_" in item.name), "")
 
 
@@ -133,9 +140,9 @@ def is_box(item: Item) -> bool:
     shape = item.load()
     points = (shape.vertices if isinstance(shape, Mesh) else shape.points).double()
     points = points - points.mean(0)
-    hull = points @ torch.linalg.eigh(points.T @ points).eigenvectors
-    size = hull.amax(0) - hull.amin(0)
-    return bool(ConvexHull(hull.numpy()).volume > 0.9 * float(size.prod()))
+    along = points @ torch.linalg.eigh(points.T @ points).eigenvectors
+    size = along.amax(0) - along.amin(0)
+    return bool(ConvexHull(along.numpy()).volume > 0.9 * float(size.prod()))
 
 
 if __name__ == "__main__":

@@ -311,7 +311,7 @@ def upright() -> str:
         for row in _rows("upright.csv")
     ]
     head = ("model", "shapes in random poses", "number", "median", "within 5°", "within 10°", "10°, either way up")
-    return _table((*head, "10°, first three", "off by over 90°", "in the 90% set", "size of the set"), rows)
+    return _table((*head, "10°, first three", "off by over 90°", "in the 90% set", "poses in the set"), rows)
 
 
 def hundred() -> str:

@@ -184,3 +184,8 @@ def test_a_flat_shape_has_frames_that_rotate_with_it(method):
     both = before.valid & after.valid
     torch.testing.assert_close(after.positions, turned.positions, atol=1e-5, rtol=0)
     assert angular_distance(after.frames, turned.frames)[both].max() < 1e-2
+
+
+def test_points_apart_in_space_are_no_plane():
+    apart = torch.randn(9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert not prepare(PointCloud(apart), PrepareConfig(10_000, 64, "centred")).valid.any()

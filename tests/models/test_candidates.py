@@ -60,7 +60,7 @@ def test_candidates_rotate_with_the_shape(chairs):
 
 def test_a_known_up_is_kept(chairs):
     answer = qecnet.load("upright").predict(chairs[0], up=(0, 1, 0))
-    assert degrees(answer.up, torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)) < 3.1  # snapping may tilt by 3°
+    assert degrees(answer.up, torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)) < 0.01
 
 
 def test_likely_candidates_are_the_fewest_with_that_share():

@@ -92,8 +92,8 @@ def test_a_known_up_is_the_only_candidate():
     with torch.inference_mode():
         found = network(points, up)
     ups = to_matrix(found.orientations.poses)[..., 2][found.orientations.probabilities > 0]
-    assert (ups @ up > math.cos(math.radians(3.1))).all()  # snapping may tilt by 3°
-    assert (to_matrix(found.poses)[..., 2] @ up > math.cos(math.radians(3.1))).all()
+    assert (ups @ up > 1 - 1e-6).all()
+    assert (to_matrix(found.poses)[..., 2] @ up > 1 - 1e-6).all()
 
 
 def test_points_without_candidates_or_frames_have_an_answer():
@@ -215,7 +215,7 @@ def test_votes_for_a_harmonic_have_that_many_modes(order):
 def test_a_flat_density_has_one_mode_at_the_pose_itself_and_no_loss():
     angles, shares = azimuth_modes(torch.zeros(1, 3, 2))
     assert angles[0, 0] == 0
-    assert shares[0].tolist() == pytest.approx([1, 0, 0, 0])
+    assert shares[0].tolist() == pytest.approx([1, 0, 0, 0], abs=1e-5)
     assert azimuth_loss(torch.zeros(2, 3, 2), torch.tensor([0.1, 2.0])).abs().max() < 1e-6
 
 
@@ -252,6 +252,25 @@ def test_training_ranks_the_upright_candidate_first():
 def test_a_bad_configuration_is_one_sentence(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         create_network("upright", 3, **bad)
+
+
+def test_no_clouds_have_no_answers():
+    with torch.inference_mode():
+        found = make_network()(make_clouds().select(slice(0, 0)))
+    assert found.activations.shape == (0, 3)
+    assert found.poses.shape == (0, 3, 4)
+
+
+def test_training_without_candidates_is_one_sentence():
+    points = make_clouds()
+    with pytest.raises(ValueError, match="no candidates"):
+        make_network().train()(replace(points, candidates=torch.zeros(2, 0, 4)))
+
+
+@pytest.mark.parametrize("sizes", [{"centres": (5000, 64)}, {"neighbours": (300, 8, 8, 8)}, {"widths": (0,) * 6}])
+def test_sizes_that_would_take_all_memory_are_refused(sizes):
+    with pytest.raises(ValueError, match=next(iter(sizes))):
+        ReaderSize(20_000, **sizes)
 
 
 def test_a_reader_of_more_centres_than_points_is_refused():

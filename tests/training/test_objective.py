@@ -125,3 +125,13 @@ def test_one_cycle_rises_and_falls(tiny):
     assert course[-1] == pytest.approx(0.5e-4)
     assert course[:301] == sorted(course[:301])
     assert course[300:] == sorted(course[300:], reverse=True)
+
+
+def test_shapes_without_a_class_have_no_classification_loss(prediction, tiny):
+    labels = torch.tensor([0, -1, 1, 4, -1, 2])
+    named = labels >= 0
+    found = losses(prediction, labels, TURNS, tiny(), 0.5)
+    share = 4 / 6
+    torch.testing.assert_close(found.total, share * spread_loss(prediction.activations[named], labels[named], 0.1))
+    nobody = losses(prediction, torch.full((6,), -1), TURNS, tiny(), 0.5)
+    assert nobody.total == 0

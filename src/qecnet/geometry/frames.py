@@ -90,8 +90,9 @@ def estimate_frames(
 def plane_frames(cloud: Centred, queries: Array, like: Tensor) -> Frames:
     """Frames of a cloud that lies in a plane through its centroid, where no side of it is inward.
 
-    z is the plane's normal, on the side from which the shape's longer and wider end follow each other anticlockwise; x
-    looks to the centroid. All are invalid where the points lie on a line.
+    z is the plane's normal and x looks to the centroid. Of the two sides, z looks to the one from which the far end of
+    the longest axis and that of the axis across it make a right-handed frame; a shape with equal ends, such as a
+    parallelogram, looks to either. All are invalid where the points lie on a line, or in no plane.
     """
     points = cloud.points - cloud.points.mean(0)
     variances, axes = np.linalg.eigh(points.T @ points)
@@ -100,7 +101,9 @@ def plane_frames(cloud: Centred, queries: Array, like: Tensor) -> Frames:
     x = cloud.points.mean(0) - queries
     x = x - np.outer(x @ z, z)
     length = np.linalg.norm(x, axis=1)
-    valid = (length > _SHORTEST) & (variances[1] > _SHORTEST**2 * variances[2])
+    smallest, middle, largest = variances
+    flat = smallest <= _SHORTEST**2 * largest < middle
+    valid = (length > _SHORTEST) & flat
     x = x / np.maximum(length, _SHORTEST)[:, None]
     return _frames(x, np.broadcast_to(z, x.shape), valid, like)
 

@@ -85,6 +85,9 @@ class Answer:
     def candidates(self) -> tuple[Candidate, ...]:
         """The orientations that the shape may have, the likeliest first.
 
+        An up direction with several likely azimuths has a candidate for each. `pose` has the likeliest up direction;
+        the first candidate may have another one, if several share the probability of that.
+
         Where the network compares none, those are its `equivalents`, which share the confidence.
         """
         same = self.equivalents
@@ -107,11 +110,14 @@ class Answer:
 
     @property
     def up_confidence(self) -> float:
-        """The probability that `up` is right within 10°: that of all candidates with that up direction."""
+        """The probability that `up` is right within 10°: that of all candidates with that up direction.
+
+        Where the network compares none, the confidence of the class stands in for it.
+        """
         if not self.verified:
             return self.confidence
         up = self.up
-        return sum(p for pose, p in self.verified if float(to_matrix(pose)[:, 2] @ up) >= _SAME_UP)
+        return min(1.0, sum(p for pose, p in self.verified if float(to_matrix(pose)[:, 2] @ up) >= _SAME_UP))
 
     @property
     def scores(self) -> dict[str, float]:

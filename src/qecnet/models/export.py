@@ -66,8 +66,11 @@ def export_onnx(model: Model, path: Path) -> float:
     The file's metadata has the classes, how shapes are prepared and the temperature, each as JSON.
 
     Raises:
-        ValueError: where the extra `qecnet[export]` is missing, or the two runtimes differ by more than 1e-4.
+        ValueError: where the extra `qecnet[export]` is missing, the two runtimes differ by more than 1e-4, or the
+            network reads candidate poses, which ONNX Runtime has no way to propose.
     """
+    if model.network.reads_candidates:
+        raise ValueError(f"{model.name}: compares candidate poses that ONNX cannot propose; export another model")
     with _needing_the_extra():
         import onnx
     module = ExportModule(model).eval()

@@ -229,7 +229,9 @@ def _candidates(prediction: Prediction, temperature: float) -> list[tuple[Candid
     if prediction.orientations is None:
         return [()] * len(prediction.activations)
     poses = canonicalize(normalize(prediction.orientations.poses.cpu().double(), dim=-1))
-    shares = calibrated(prediction.orientations.probabilities.cpu(), temperature)
+    raw = prediction.orientations.probabilities.cpu()
+    shares = torch.where(raw > 0, calibrated(raw, temperature), 0.0)
+    shares = shares / shares.sum(-1, keepdim=True).clamp_min(torch.finfo(shares.dtype).tiny)
     return [
         tuple(Candidate(pose, share) for pose, share in zip(each, chances.tolist(), strict=True) if share > _UNLIKELY)
         for each, chances in zip(poses, shares, strict=True)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 HARMONICS = (1, 2, 4)
-_GRID = 72
+_GRID = 360
 _MODES = 4
 _NEWTON = 5
 

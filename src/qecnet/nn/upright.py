@@ -77,14 +77,29 @@ class UprightNet(Network):
         positions, normals = primary.positions, to_matrix(primary.poses[..., 0, :])[..., 2]
         if self.training:
             return self._learn(positions, normals, points.candidates)
+        if not len(positions):
+            return self._nothing(positions)
         # One by one: then a cloud has the same answer, to the last bit, in any batch.
         clouds = zip(positions, normals, points.candidates, strict=True)
         return Prediction.concatenate([self._verify(p[None], n[None], poses[poses.any(-1)]) for p, n, poses in clouds])
 
     def predict_upright(self, points: OrientedPoints, up: Tensor) -> Prediction:
         """With the known up as the only candidate."""
-        identity = torch.eye(4, dtype=up.dtype, device=up.device)[0]
-        return self.predict(replace(points, candidates=nearest_with_up(identity.expand(len(up), 1, 4), up[:, None])))
+        up, identity = up[:, None], torch.eye(4, dtype=up.dtype, device=up.device)[0]
+        found = self.predict(replace(points, candidates=nearest_with_up(identity.expand(len(up), 1, 4), up)))
+        if (candidates := found.orientations) is None:
+            return found
+        # Snapping may have tilted them.
+        there = candidates.probabilities[..., None] > 0
+        kept = torch.where(there, nearest_with_up(candidates.poses, up), candidates.poses)
+        orientations = replace(candidates, poses=kept)
+        return replace(found, poses=nearest_with_up(found.poses, up), orientations=orientations)
+
+    def _nothing(self, positions: Tensor) -> Prediction:
+        """For a batch of no clouds."""
+        empty = positions.new_zeros
+        classes = self.config.classes
+        return Prediction(empty(0, classes), empty(0, classes, 4), empty(0, self.descriptor_size))
 
     def _verify(self, positions: Tensor, normals: Tensor, poses: Tensor) -> Prediction:
         """Of one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
@@ -137,7 +152,7 @@ class UprightNet(Network):
             positions[rows], normals[rows], torch.cat((right, worst[half])), tuple(n[rows] for n in neighbours)
         )
         pairs = torch.stack((reading.upright[:clouds][half], reading.upright[clouds:]), 1)
-        ranking = _first_is_right(scores)[first] * has_wrong
+        ranking = _first_is_right(scores) * has_wrong
         ranking = ranking.index_add(0, half, 2 * _first_is_right(pairs) * has_wrong[half])
         # The azimuth of the identity relative to the pose that was read.
         twist = conjugate(right)
@@ -158,6 +173,8 @@ class UprightNet(Network):
 def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """From candidates (clouds, C, 4) of upright clouds: a right pose each, `count` wrong ones, and who has any."""
     clouds = len(poses)
+    if not poses.shape[1]:
+        raise ValueError("the clouds have no candidates to learn from; prepare them with candidates=True")
     height = to_matrix(poses)[..., 2, 2]  # of the up direction
     there = poses.any(-1)
     near, far = there & (height > _RIGHT), there & (height < _WRONG)

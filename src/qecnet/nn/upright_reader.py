@@ -41,9 +41,10 @@ class ReaderSize:
 
     def __post_init__(self) -> None:
         check_at_most(self, points=20_000)
-        numbers = (self.points, *self.centres, *self.neighbours, *self.widths)
-        if min(numbers) < 1 or max(numbers) > 20_000:
-            raise ValueError(f"the size of a reader is {self}; each number must be from 1 to 20,000")
+        limits = {"centres": 4096, "neighbours": 256, "widths": 65_536}
+        for name, most in limits.items():
+            if not 1 <= min(getattr(self, name)) <= max(getattr(self, name)) <= most:
+                raise ValueError(f"{name} is {getattr(self, name)}; each number must be from 1 to {most:,}")
         if not self.points >= self.centres[0] >= self.centres[1]:
             raise ValueError(f"centres is {self.centres} of {self.points} points; each may be at most the one before")
 

@@ -149,7 +149,7 @@ def checksum(cache: Frames) -> int:
     for first in range(0, len(cache), 64):
         shapes = torch.arange(first, min(first + 64, len(cache)))
         points = cache.points(shapes[:, None], torch.arange(cache.subsamplings))
-        for part in (points.positions, points.frames, points.valid):
+        for part in (points.positions, points.frames, points.valid, points.candidates):
             found = zlib.crc32(part.numpy().data, found)
     return found
 

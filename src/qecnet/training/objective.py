@@ -26,7 +26,7 @@ def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Sett
     Args:
         prediction: for the L labelled shapes, or for 2L clouds, two subsamples of each, for the siamese loss.
         labels: (L), −1 for a shape without a class.
-        turns: (classes) number of rotations about z that leave a class unchanged, see `upright_distance`.
+        turns: (classes + 1) number of rotations about z that leave a class unchanged, see `upright_distance`.
         settings: of the run.
         progress: fraction of the run that is completed, 0 to 1.
     """
@@ -53,6 +53,8 @@ def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Sett
 
 
 def _classification(activations: Tensor, labels: Tensor, settings: Settings, progress: float) -> Tensor:
+    if not len(labels):  # a process whose shapes have no classes still takes part in the gradients
+        return activations.sum()
     if settings.loss == "spread":
         return spread_loss(activations, labels, spread_margin(progress, *settings.margin))
     return cross_entropy(activations, labels, settings.smoothing)

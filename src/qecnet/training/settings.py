@@ -144,6 +144,8 @@ class Settings:
                 raise ValueError(
                     f"{name} is {getattr(self, name)}; the network {self.config} has no poses to compare, set it to 0"
                 )
+        if self.siamese > 0 and reads_candidates(self.config):
+            raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
         if self.unlabelled and not reads_candidates(self.config):
             raise ValueError(f"unlabelled is {self.unlabelled}; the network {self.config} cannot use it; leave it out")
         if self.siamese > 0 and self.subsamplings < 2:

@@ -82,7 +82,7 @@ extern "C" void pool_edges(long rows, long points, long centres, long count, lon
                     for (long i = 0; i < TOGETHER; i++) {
                         const float number = k + i;
                         for (long h = 0; h < LANES; h++) {
-                            const bool more = sums[i][h] > most[h];
+                            const bool more = !(sums[i][h] <= most[h]) && most[h] == most[h];  // NaN stays
                             most[h] = more ? sums[i][h] : most[h];
                             winner[h] = more ? number : winner[h];
                         }

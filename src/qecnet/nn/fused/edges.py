@@ -57,6 +57,7 @@ class _PoolEdges(torch.autograd.Function):
         return pooled
 
     @staticmethod
+    @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, points, _, _, hidden, _ = ctx.sizes
         *geometry, chosen = ctx.saved_tensors
