@@ -114,3 +114,17 @@ def test_what_cannot_be_is_refused_by_name(given, sentence):
 def test_an_override_without_a_value_is_refused():
     with pytest.raises(ValueError, match="--set epochs: has no value"):
         parse_setting("epochs")
+
+
+@pytest.mark.parametrize("name", ["scanned_objects", "\x1b[2J", "y" * 10_000])
+def test_further_shapes_are_for_networks_that_read_candidates(name):
+    with pytest.raises(
+        ValueError, match=r"^unlabelled is for networks that read candidates, such as upright; paper does not$"
+    ):
+        make_settings({"unlabelled": name})
+    assert make_settings({"unlabelled": name, "config": "upright"}).unlabelled == name
+
+
+def test_the_siamese_loss_is_not_for_a_network_with_a_pose_loss_of_its_own():
+    with pytest.raises(ValueError, match=r"^siamese is 0.1; the network upright"):
+        make_settings({"siamese": 0.1, "config": "upright", "subsamplings": 2})

@@ -269,6 +269,8 @@ class Catalogue:
         """Raise errors of SQLite as one sentence that names the file."""
         try:
             yield
+        except UnicodeDecodeError as error:  # names of a damaged schema, in SQLite's own messages
+            raise self.damage("a name is not UTF-8") from error
         except sqlite3.Error as error:
             reason = first_line(error)
             if any(word in reason for word in _SYSTEM):
