@@ -147,7 +147,7 @@ class Settings:
         if self.siamese > 0 and reads_candidates(self.config):
             raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
         if self.unlabelled and not reads_candidates(self.config):
-            raise ValueError(f"unlabelled is for networks that read candidates, such as upright; {self.config} does not")
+            raise ValueError(f"unlabelled is for networks that read candidates, like upright; {self.config} does not")
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
         network_config(self.config, 1, **self.network_options())
