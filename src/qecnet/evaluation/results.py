@@ -221,7 +221,7 @@ class ViewScores:
     """What was predicted of some views, or of some whole shapes.
 
     Attributes:
-        views: how many.
+        views: number of views.
         accuracy: share of right classes; None for a dataset without the model's classes.
         up10: share with the up direction within 10°, and up_degrees: its median error.
         pose15: share with the orientation within 15°, up to symmetry, and pose_degrees: its median error.

@@ -1,8 +1,8 @@
-"""The network that verifies: candidate orientations from geometry, and readers that say which of them is right.
+"""The network that verifies candidate orientations: geometry proposes them, and two readers score them.
 
 `prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
-the best few, and says what the shape is and which way it faces. Class and orientation come out together, as a
-distribution. Nothing depends on the coordinates: what is read is seen from the candidates.
+the shape from the best few and predicts its class and azimuth. The result is a distribution over classes and
+orientations. Everything is seen from the candidates, so nothing depends on the shape's coordinates.
 """
 
 import math
@@ -109,7 +109,7 @@ class UprightNet(Network):
         order = scores.argsort(descending=True, stable=True)
         best, rest = order[: self.config.read], order[self.config.read :]
         reading = self._read(self.reader, positions, normals, poses[best])
-        # The scorer says how likely it is that one of these is right; which one, both of them say.
+        # The scorer gives the probability that one of these is right; both readers together choose among them.
         among = (0.5 * (reading.upright + scores[best])).softmax(0)
         chosen = among * scores.softmax(0)[best].sum()
         classes = reading.scores.softmax(-1)

@@ -69,8 +69,8 @@ class Settings:
         ema: decay of the moving average of the weights, which is then validated and saved; 0 for none.
         validation: fraction of the train split that is held out; 0 to train on all of it.
         validate_every: number of epochs between validations.
-        fused: whether routing is compiled. This trains the paper's network several times as fast on a CPU and changes
-            its numbers by rounding (`qecnet.nn.use_fused_routing`).
+        fused: whether routing, or the neighbourhoods of the network `upright`, are compiled. Training is then several
+            times as fast on a CPU, and its numbers differ by rounding (`qecnet.nn.use_fused_routing`).
         seed: of the initial weights, the order of shapes and the augmentation. Frames and the held-out shapes do not
             depend on it.
     """

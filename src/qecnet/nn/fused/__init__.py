@@ -1,4 +1,4 @@
-"""Routing and canonicalisation as compiled operators: several times as fast on a CPU as PyTorch's own operations.
+"""Routing, canonicalisation and neighbourhoods as compiled operators: several times as fast on a CPU as in PyTorch.
 
 Off unless `use_fused_routing` switches them on. Results are those of eager mode up to float32 rounding.
 """
@@ -31,7 +31,7 @@ _on = False
 
 
 def use_fused_routing(on: bool = True) -> bool:
-    """From here on, QEC modules use compiled operators wherever they apply; or, with `on=False`, no longer.
+    """Switch compiled operators on, or off with `on=False`: of QEC modules, and of the network `upright`.
 
     They apply to float32 on a CPU, except to gradients through all iterations (`gradients="all"`). The first call
     compiles them with the system's C++ compiler (`CXX`, c++, g++ or clang++), which takes some seconds, and keeps them
