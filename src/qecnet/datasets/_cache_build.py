@@ -8,9 +8,12 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
+from qecnet.datasets.camera_views import ViewConfig, sample_view
 from qecnet.datasets.dataset import Item, derive_seed
-from qecnet.geometry import OrientedPoints, PrepareConfig, prepare, sample_points
+from qecnet.geometry import Mesh, OrientedPoints, PointCloud, PrepareConfig, prepare, sample_points
 from qecnet.workers import in_order
+
+_CAMERA = ViewConfig(floor=0.1)
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class Task:
 
     config: PrepareConfig
     subsamplings: int
+    views: int
     keep: float
     thinnest: float
     seed: int
@@ -36,9 +40,22 @@ def _record(number: int, item: Item, task: Task) -> bytes:
     rows = np.zeros(task.subsamplings, task.subsampling)
     for s in range(task.subsamplings):
         generator = torch.Generator().manual_seed(derive_seed(task.seed, number, s))
-        thinned = task.thinnest ** (s / max(1, task.subsamplings - 1))
-        cloud = sample_points(shape, task.config.points, generator, task.keep, thinned)
-        points = prepare(cloud, task.config, generator)
+        points = prepare(_subsample(shape, s, task, generator), task.config, generator)
         for field in fields(OrientedPoints):
             rows[field.name][s] = getattr(points, field.name).numpy()
     return rows.tobytes()
+
+
+def _subsample(shape: Mesh | PointCloud, s: int, task: Task, generator: torch.Generator) -> PointCloud:
+    """The whole shape at one of several densities, or, in the last `task.views` subsamplings, a view of it.
+
+    A shape that cameras hardly see gives all of its points instead of a view.
+    """
+    wholes = task.subsamplings - task.views
+    if s >= wholes:
+        try:
+            return sample_view(shape, generator, _CAMERA).cloud
+        except ValueError:
+            s = 0
+    thinned = task.thinnest ** (s / max(1, wholes - 1))
+    return sample_points(shape, task.config.points, generator, task.keep, thinned)

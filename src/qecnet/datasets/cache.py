@@ -79,6 +79,7 @@ def frame_cache(
     subsamplings: int = 4,
     keep: float = 0.8,
     thinnest: float = 1.0,
+    views: float = 0.0,
     seed: int = 0,
     workers: int = 2,
     progress: bool = True,
@@ -96,6 +97,7 @@ def frame_cache(
             which all subsamplings would be the same.
         thinnest: of the first subsampling's points, how many the last one has: 1 for as many, less for a share of them
             that each one between approaches by the same factor.
+        views: share of the subsamplings that are views by one camera (`sample_view`): the last ones, and never all.
         seed: each subsampling's generator follows from it, from the shape's place in the split, and from s.
 
     Raises:
@@ -107,9 +109,12 @@ def frame_cache(
             f"subsamplings is {subsamplings}, workers is {workers}, keep is {keep} and thinnest is {thinnest}; "
             "the first two are at least 1, the others above 0 and at most 1"
         )
+    seen = round(views * subsamplings)
+    if not 0 <= seen < subsamplings:
+        raise ValueError(f"views is {views}; at least one of {subsamplings} subsamplings must be of the whole shape")
     config = config or PrepareConfig()
     items = dataset.items(split)
-    layout = _layout(dataset, split, config, subsamplings, (keep, thinnest), seed)
+    layout = _layout(dataset, split, config, subsamplings, (keep, thinnest, seen), seed)
     digest = hashlib.sha256(json.dumps(layout.key, sort_keys=True).encode()).hexdigest()[:16]
     path = Path(folder) / f"{dataset.name}-{split}-{digest}.frames"
     with _said_in_one_sentence(path):
@@ -120,13 +125,13 @@ def frame_cache(
         with alone_in(path.parent, wait=True):
             if not is_whole(path, layout):
                 path.unlink(missing_ok=True)
-                task = Task(config, subsamplings, keep, thinnest, seed, layout.subsampling)
+                task = Task(config, subsamplings, seen, keep, thinnest, seed, layout.subsampling)
                 _build(path, layout, items, task, workers, progress)
         return FrameCache(path)
 
 
 def _layout(
-    dataset: Dataset, split: str, config: PrepareConfig, subsamplings: int, shares: tuple[float, float], seed: int
+    dataset: Dataset, split: str, config: PrepareConfig, subsamplings: int, shares: tuple[float, float, int], seed: int
 ) -> Layout:
     items = dataset.items(split)
     key = {
@@ -135,11 +140,13 @@ def _layout(
         "subsamplings": subsamplings,
         "keep": shares[0],
         "thinnest": shares[1],
+        "views": shares[2],
         "seed": seed,
         "code": [
             code_hash("qecnet.geometry", "*.py"),
             code_hash("qecnet.algebra", "quaternion.py"),
             code_hash("qecnet.datasets", "_cache_*.py"),
+            code_hash("qecnet.datasets", "camera_views.py"),
         ],
     }
     names, labels = [item.name for item in items], [item.label for item in items]

@@ -107,6 +107,7 @@ def train(
         subsamplings=chosen.subsamplings,
         keep=chosen.keep,
         thinnest=chosen.thinnest,
+        views=chosen.views,
         workers=workers,
     )
     frames = compute(shapes) if further is None else JoinedFrames(compute(shapes), compute(further))

@@ -48,6 +48,7 @@ class Settings:
         keep: fraction of the points that a subsample keeps if a cloud has no more than `points`.
         thinnest: number of points of the sparsest subsample as a fraction of the densest, see `frame_cache`.
         subsamplings: number of subsamples of each shape; every epoch uses the next one.
+        views: fraction of the subsamples that are not of the whole shape but what one camera sees of it, e.g. 0.4.
         start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration
             and kind of frames. Layers that depend on the classes are initialised at random if the classes differ. If
             empty, all weights are random.
@@ -85,6 +86,7 @@ class Settings:
     keep: float = 0.8
     thinnest: float = 1.0
     subsamplings: int = 4
+    views: float = 0.0
     frames: int = 512
     patches: int = 64
     neighbours: int = 9
@@ -137,7 +139,7 @@ class Settings:
         self._check("stretch", self.stretch >= 1, "at least 1")
         for name in ("keep", "thinnest"):
             self._check(name, 0 < getattr(self, name) <= 1, "above 0 and at most 1")
-        for name in ("dropped", "smoothing", "ema", "validation"):
+        for name in ("dropped", "smoothing", "ema", "validation", "views"):
             self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
         for name in ("siamese", "aligned"):
             if getattr(self, name) > 0 and not has_poses(self.config):
