@@ -308,6 +308,34 @@ def test_subsamplings_thin_out_to_the_thinnest(tmp_path):
         assert [int((cache.points(0, s).positions != 0).any(-1).sum()) for s in range(3)] == left
 
 
+def test_the_last_subsamplings_are_views(tmp_path):
+    """Of a ball, one camera sees less than a half: its centre is far from the ball's."""
+    (tmp_path / "data" / "ball" / "train").mkdir(parents=True)
+    points = torch.nn.functional.normalize(torch.randn(5000, 3, generator=torch.Generator().manual_seed(0)), dim=-1)
+    write(tmp_path / "data" / "ball" / "train" / "cloud.npy", PointCloud(points))
+    every = open_dataset("balls", tmp_path / "data")
+    options = {"subsamplings": 5, "workers": 1, "progress": False}
+    cache = frame_cache(every, "train", tmp_path, SMALL, views=0.4, thinnest=0.25, **options)
+    found = cache.points([0] * 5, range(5))
+    assert [bool(far) for far in found.centre.norm(dim=-1) > 0.4] == [False, False, False, True, True]
+    assert not torch.equal(found.centre[3], found.centre[4])
+    none = frame_cache(every, "train", tmp_path, SMALL, thinnest=0.25, **(options | {"subsamplings": 3}))
+    assert same(none.points([0] * 3, range(3)), cache.points([0] * 3, range(3)))
+
+
+def test_what_cameras_hardly_see_is_not_a_view(tmp_path):
+    (tmp_path / "data" / "dust" / "train").mkdir(parents=True)
+    write(tmp_path / "data" / "dust" / "train" / "cloud.npy", PointCloud(torch.eye(3).repeat(4, 1).cumsum(0)))
+    every = open_dataset("dust", tmp_path / "data")
+    cache = frame_cache(every, "train", tmp_path, SMALL, subsamplings=2, views=0.5, workers=1, progress=False)
+    assert len(cache) == 1
+
+
+def test_one_subsampling_at_least_is_whole(tmp_path):
+    with pytest.raises(ValueError, match=r"views is 0\.9; at least one of 2 subsamplings must be of the whole shape"):
+        frame_cache(make_furniture(2), "train", tmp_path, subsamplings=2, views=0.9)
+
+
 WRONG = [{"subsamplings": 0}, {"workers": 0}, {"keep": 0.0}, {"keep": 1.5}, {"thinnest": 0.0}, {"thinnest": 2.0}]
 
 

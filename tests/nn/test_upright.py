@@ -52,6 +52,8 @@ def make_network(dtype=torch.float32, **options):
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-3), (torch.float64, 1e-9)])
 def test_rotating_a_cloud_rotates_poses_and_candidates_and_nothing_else(dtype, tolerance):
     network, points = make_network(dtype), make_clouds(dtype=dtype)
+    for layer in (network.reader.level_offset, network.reader.height_growth):
+        torch.nn.init.normal_(layer.weight)
     q = random_quaternion((2,), generator(), dtype=dtype)
     with torch.inference_mode():
         before, after = network(points), network(points.rotated(q))
@@ -65,6 +67,9 @@ def test_rotating_a_cloud_rotates_poses_and_candidates_and_nothing_else(dtype, t
     turned = multiply(q[:, None], before.orientations.poses)
     assert likely.any()
     assert angular_distance(after.orientations.poses, turned)[likely].max() < tolerance
+    torch.testing.assert_close(after.whole.growth, before.whole.growth, atol=tolerance, rtol=0)
+    torch.testing.assert_close(after.whole.offset, rotate(q, before.whole.offset), atol=tolerance, rtol=0)
+    assert (before.whole.offset.norm(dim=-1) > 0.01).all()
 
 
 def test_probabilities_are_sorted_and_add_up_to_one():
@@ -236,13 +241,31 @@ def test_training_ranks_the_upright_candidate_first():
     losses = []
     for _ in range(12):
         found = network(points)
-        loss = found.pose_loss.mean()
+        loss = found.pose_loss.mean() + 0 * (found.whole.offset.sum() + found.whole.growth.sum())
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
     assert sum(losses[-3:]) < 0.6 * sum(losses[:3])
     assert all(p.grad is not None for name, p in network.named_parameters() if "classes" not in name)
+
+
+def test_training_finds_the_centre_and_size_of_the_whole_from_a_part():
+    """Clouds that are cut at a height that their top or bottom tells: what is missing is above or below."""
+    whole = make_clouds(16)
+    top = torch.arange(16)[:, None] % 2 == 0
+    kept = (whole.positions[..., 2] > 0) == top
+    centre = (whole.positions * kept[..., None]).sum(1) / kept.sum(1)[:, None]
+    points = replace(whole, positions=whole.positions - centre[:, None], valid=kept)
+    network = make_network(dropout=0.0).train()
+    optimizer = torch.optim.Adam(network.parameters(), 1e-2)
+    for _ in range(30):
+        found = network(points).whole
+        loss = (found.offset + centre).norm(dim=-1).mean() + (found.growth - 0.3).abs().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert loss < 0.5 * centre.norm(dim=-1).mean()
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,24 @@ def test_pairs_are_two_subsamplings_of_one_shape(batches, cache):
         assert first != second
 
 
+@pytest.mark.parametrize("stretch", [1.0, 1.3])
+def test_parts_know_where_their_whole_is(batches, stretch):
+    """The cloud's centre and scale, moved by the target, are those of the shape's first subsampling."""
+    assert next(batches().after(0, 0, WHOLE)).wholes is None
+    made = batches(batch_size=50, epochs=3, views=0.4, stretch=stretch, method="centred")
+    first = {}
+    for batch in made.after(0, 0, WHOLE):
+        centre = batch.points.centre + batch.wholes.offset * batch.points.scale[:, None]
+        scale = batch.points.scale * batch.wholes.growth.exp()
+        if stretch > 1:
+            assert (batch.wholes.growth != 0).any()
+            continue
+        for label, where, size in zip(batch.labels.tolist(), centre.tolist(), scale.tolist(), strict=True):
+            first.setdefault(label, []).append((*(round(x, 5) for x in where), round(size, 5)))
+    # Ten classes of five shapes in three epochs: the same place for each subsampling of a shape.
+    assert all(len(set(places)) == 5 for places in first.values())
+
+
 def test_the_seed_decides(batches):
     one, again, other = (next(batches(seed=seed).after(0, 0, WHOLE)) for seed in (1, 1, 2))
     assert same(one, again)

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from qecnet.algebra import from_rotvec, random_quaternion
-from qecnet.nn import Ballot, Prediction, cross_entropy, spread_loss, upright_distance
+from qecnet.nn import Ballot, Prediction, Whole, cross_entropy, spread_loss, upright_distance
 from qecnet.training.objective import learning_rate, losses
 
 
@@ -135,3 +135,13 @@ def test_shapes_without_a_class_have_no_classification_loss(prediction, tiny):
     torch.testing.assert_close(found.total, share * spread_loss(prediction.activations[named], labels[named], 0.1))
     nobody = losses(prediction, torch.full((6,), -1), TURNS, tiny(), 0.5)
     assert nobody.total == 0
+
+
+def test_the_centre_and_size_of_the_whole_shape_are_learned(prediction, tiny):
+    offset, growth = torch.tensor([[3.0, 0, 4]]).expand(6, 3), torch.full((6,), -2.0)
+    plain = losses(prediction, LABELS, TURNS, tiny(), 0.5).total
+    guess = replace(prediction, whole=Whole(offset, growth))
+    right = losses(guess, LABELS, TURNS, tiny(), 0.5, Whole(offset, growth)).total
+    assert right == plain
+    whole = losses(guess, LABELS, TURNS, tiny(), 0.5).total  # a cloud that is not said to be a part is whole
+    torch.testing.assert_close(whole - plain, torch.tensor(0.5 * (5 + 2)))

@@ -93,6 +93,14 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"margin": 0.1}, "margin is 0.1; it must be a list"),
         ({"validation": 1}, "validation is 1.0; it must be at least 0 and below 1"),
         ({"siamese": 0.1, "subsamplings": 1}, "subsamplings is 1; the siamese loss compares two"),
+        (
+            {"views": 0.1, "subsamplings": 4},
+            "views is 0.1 of 4 subsamplings; at least one must be a view and one whole",
+        ),
+        (
+            {"views": 0.9, "subsamplings": 4},
+            "views is 0.9 of 4 subsamplings; at least one must be a view and one whole",
+        ),
         ({"patches": 9999}, "patches is 9999; it must be at most the 512 frames"),
         ({"points": 5}, "points is 5"),
         ({"config": "features", "looks": 0}, "looks is 0; it must be at least 1"),

@@ -1,5 +1,7 @@
 """Stretched clouds: their frames are those of the stretched surface."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 
@@ -55,6 +57,15 @@ def test_x_follows_the_surface_and_frames_stay_frames(egg):
     torch.testing.assert_close(after[..., 0], along, atol=1e-5, rtol=0)
     across = torch.nn.functional.normalize(before[..., 2] / FACTORS, dim=-1)
     torch.testing.assert_close(after[..., 2], across, atol=1e-5, rtol=0)
+
+
+def test_points_in_their_own_coordinates_are_stretched_about_the_origin(egg):
+    given = replace(
+        prepared(egg, "centred"), centre=torch.tensor([[3.0, -2.0, 5.0]]).double(), scale=torch.tensor([7.0]).double()
+    )
+    found = stretch(given, FACTORS[None], "centred")
+    expected = given.restore(given.positions) * FACTORS
+    torch.testing.assert_close(found.restore(found.positions), expected, atol=1e-5, rtol=0)
 
 
 def test_where_there_is_no_frame_there_is_none_after(egg):

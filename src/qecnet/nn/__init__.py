@@ -10,7 +10,7 @@ from .kernel import Nonlinearity, TransformKernel
 from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from .module import QECModule
 from .paper import QECConfig, QECNet
-from .prediction import Ballot, Orientations, PatchCapsules, Prediction, VotingRound
+from .prediction import Ballot, Orientations, PatchCapsules, Prediction, VotingRound, Whole
 from .registry import (
     Network,
     NetworkConfig,
@@ -49,6 +49,7 @@ __all__ = [
     "UprightConfig",
     "UprightNet",
     "VotingRound",
+    "Whole",
     "calibrated",
     "count_parameters",
     "create_network",

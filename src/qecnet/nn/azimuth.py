@@ -30,8 +30,8 @@ def add_votes(weights: Tensor, arrows: Tensor) -> Tensor:
     votes = []
     for number in range(len(HARMONICS)):
         if number:  # each harmonic is twice the one before
-            power = _product(power, power)
-        votes.append(_product(weights[:, :, number], power * length).sum(-2).mean(1))
+            power = complex_product(power, power)
+        votes.append(complex_product(weights[:, :, number], power * length).sum(-2).mean(1))
     return 8 * torch.stack(votes, 1)
 
 
@@ -86,7 +86,7 @@ def _grid(like: Tensor) -> Tensor:
     return torch.arange(_GRID, dtype=like.dtype, device=like.device) * (2 * math.pi / _GRID)
 
 
-def _product(a: Tensor, b: Tensor) -> Tensor:
-    """Of complex numbers (..., 2)."""
+def complex_product(a: Tensor, b: Tensor) -> Tensor:
+    """Multiply complex numbers (..., 2)."""
     real = a[..., 0] * b[..., 0] - a[..., 1] * b[..., 1]
     return torch.stack((real, a[..., 0] * b[..., 1] + a[..., 1] * b[..., 0]), -1)

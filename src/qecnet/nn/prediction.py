@@ -59,6 +59,27 @@ class Orientations:
 
 
 @dataclass(frozen=True, eq=False)
+class Whole:
+    """Where the whole shape is of which each cloud may be a part.
+
+    Attributes:
+        offset: (clouds, 3), from the cloud's centre to the shape's, in radii of the cloud; it rotates with the cloud.
+        growth: (clouds,), the logarithm of the shape's radius in radii of the cloud.
+    """
+
+    offset: Tensor
+    growth: Tensor
+
+    def select(self, index: slice | Tensor) -> "Whole":
+        """Take some of the clouds."""
+        return Whole(self.offset[index], self.growth[index])
+
+    def to(self, device: torch.device) -> "Whole":
+        """Move all tensors to a device."""
+        return Whole(self.offset.to(device), self.growth.to(device))
+
+
+@dataclass(frozen=True, eq=False)
 class Prediction:
     """What a network says of each cloud.
 
@@ -69,7 +90,9 @@ class Prediction:
         ballots: the votes that training looks at, of each look of a network with features.
         orientations: candidates, from a network that has them.
         pose_loss: (clouds), in training, of a network that has a loss of its own for poses.
-        side_activations: (clouds, classes), in training, of a part of the network that learns classes to learn poses.
+        side_activations: (clouds, classes) each, in training: further readings of the class that are learned beside
+            the one that counts.
+        whole: the centre and size of the whole shape, from a network that estimates them.
     """
 
     activations: Tensor
@@ -78,12 +101,14 @@ class Prediction:
     ballots: Sequence[Ballot] = ()
     orientations: Orientations | None = None
     pose_loss: Tensor | None = None
-    side_activations: Tensor | None = None
+    side_activations: Sequence[Tensor] = ()
+    whole: Whole | None = None
 
     @staticmethod
     def concatenate(predictions: Sequence["Prediction"]) -> "Prediction":
         """Put predictions with candidates, and without votes, into one batch."""
         found = [one.orientations for one in predictions if one.orientations is not None]
+        whole = [one.whole for one in predictions if one.whole is not None]
         return Prediction(
             torch.cat([one.activations for one in predictions]),
             torch.cat([one.poses for one in predictions]),
@@ -91,6 +116,7 @@ class Prediction:
             orientations=Orientations(
                 torch.cat([one.poses for one in found]), torch.cat([one.probabilities for one in found])
             ),
+            whole=Whole(torch.cat([one.offset for one in whole]), torch.cat([one.growth for one in whole])),
         )
 
     @property
@@ -118,7 +144,9 @@ class Prediction:
         found = self.orientations
         if found is not None:
             found = Orientations(found.poses[index], found.probabilities[index])
-        return Prediction(self.activations[index], self.poses[index], self.descriptor[index], ballots, found)
+        whole = self.whole and self.whole.select(index)
+        chosen = (self.activations[index], self.poses[index], self.descriptor[index])
+        return Prediction(*chosen, ballots, found, whole=whole)
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,7 +15,7 @@ from ..algebra import conjugate, from_rotvec, multiply, nearest_with_up, rotate,
 from ..geometry import OrientedPoints, snap_pose
 from .azimuth import azimuth_loss, azimuth_modes
 from .capsules import fill
-from .prediction import Orientations, Prediction
+from .prediction import Orientations, Prediction, Whole
 from .registry import Network, NetworkConfig, register_network
 from .upright_reader import ReaderSize, UprightReader, UprightReading
 
@@ -99,7 +99,8 @@ class UprightNet(Network):
         """For a batch of no clouds."""
         empty = positions.new_zeros
         classes = self.config.classes
-        return Prediction(empty(0, classes), empty(0, classes, 4), empty(0, self.descriptor_size))
+        whole = Whole(empty(0, 3), empty(0))
+        return Prediction(empty(0, classes), empty(0, classes, 4), empty(0, self.descriptor_size), whole=whole)
 
     def _verify(self, positions: Tensor, normals: Tensor, poses: Tensor) -> Prediction:
         """Of one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
@@ -126,6 +127,7 @@ class UprightNet(Network):
             of_class[None],
             (among[:, None] * reading.summary).sum(0)[None],
             orientations=Orientations.best(found, probability),
+            whole=Whole(reading.offset[among.argmax()][None], reading.growth[among.argmax()][None]),
         )
 
     def _read(self, reader: UprightReader, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
@@ -158,15 +160,18 @@ class UprightNet(Network):
         twist = conjugate(right)
         angle = 2 * torch.atan2(twist[:, 3], twist[:, 0])
         loss = ranking + 0.3 * azimuth_loss(reading.harmonics[:clouds], angle)
-        reading = UprightReading(*(x[:clouds] for x in reading))
         light = scored.scores[:clouds].softmax(-1)
+        # A class can often be told from a wrong pose, too, and answers rest on several poses.
+        tilted = reading.scores[:clouds].index_copy(0, half, reading.scores[clouds:]).softmax(-1)
+        reading = UprightReading(*(x[:clouds] for x in reading))
         best = multiply(right, _about_z(azimuth_modes(reading.harmonics.detach())[0][:, 0]))
         return Prediction(
             reading.scores.softmax(-1),
             best[:, None].expand(-1, self.config.classes, 4),
             reading.summary,
             pose_loss=loss,
-            side_activations=light,
+            side_activations=(light, tilted),
+            whole=Whole(reading.offset, reading.growth),
         )
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from ..algebra import to_matrix
-from .azimuth import HARMONICS, add_votes
+from .azimuth import HARMONICS, add_votes, complex_product
 from .reading import nearest_points
 from .registry import check_at_most
 from .upright_edges import SEEN, level_part, pool_edges
@@ -58,12 +58,16 @@ class UprightReading(NamedTuple):
         harmonics: (R, 3, 2), of the azimuth relative to the pose, see `azimuth`; zeros from a reader that does not find
             it.
         summary: (R, 256).
+        offset: (R, 3), from the centre of the points to that of the whole shape, in the cloud's coordinates, and
+            growth: (R,), the logarithm of the whole shape's radius; zeros from a reader that does not find them.
     """
 
     upright: Tensor
     scores: Tensor
     harmonics: Tensor
     summary: Tensor
+    offset: Tensor
+    growth: Tensor
 
 
 class _Neighbourhood(nn.Module):
@@ -98,7 +102,7 @@ class UprightReader(nn.Module):
         size: see `ReaderSize`.
         classes: C.
         dropout: of the summary, in training.
-        facing: whether it finds the azimuth.
+        facing: whether it finds the azimuth, and the centre and size of the whole shape.
     """
 
     def __init__(self, size: ReaderSize, classes: int, dropout: float, facing: bool = True) -> None:
@@ -117,6 +121,13 @@ class UprightReader(nn.Module):
         self.classes = nn.Linear(_SUMMARY, classes)
         self.upright = nn.Linear(_SUMMARY, 1)
         self.azimuth = nn.Linear(whole, 4 * len(HARMONICS), bias=False) if facing else None
+        self.level_offset = nn.Linear(whole, 4, bias=False) if facing else None
+        self.height_growth = nn.Linear(_SUMMARY, 2) if facing else None
+        for layer in (self.level_offset, self.height_growth):
+            if layer is not None:  # at first, every cloud is a whole shape
+                nn.init.zeros_(layer.weight)
+        if self.height_growth is not None:
+            nn.init.zeros_(self.height_growth.bias)
 
     def find_neighbours(self, positions: Tensor) -> tuple[Tensor, ...]:
         """Neighbours of each of the four, as indices of what the one before gives: (clouds, N, 3) → (clouds, M, K)."""
@@ -153,11 +164,15 @@ class UprightReader(nn.Module):
         whole = self.whole_normalised(whole.flatten(0, 1)).relu().view_as(whole)
         found = self.summary(torch.cat((whole.amax(1), whole.mean(1)), -1))
         summary = self.dropout(self.summary_normalised(found).relu())
-        harmonics = whole.new_zeros(rows, len(HARMONICS), 2)
-        if self.azimuth is not None:
+        harmonics, offset, growth = (whole.new_zeros(rows, *s) for s in ((len(HARMONICS), 2), (3,), ()))
+        if self.azimuth is not None and self.level_offset is not None and self.height_growth is not None:
+            arrows = arrows[:, :count]
             weights = self.azimuth(whole).view(rows, count, len(HARMONICS), 2, 2)
-            harmonics = add_votes(weights, arrows[:, :count])
-        return UprightReading(self.upright(summary)[:, 0], self.classes(summary), harmonics, summary)
+            harmonics = add_votes(weights, arrows)
+            level = complex_product(self.level_offset(whole).view_as(arrows), arrows).sum(-2).mean(1)
+            height, growth = self.height_growth(summary).unbind(-1)
+            offset = (torch.cat((level, height[:, None]), -1)[..., None] * axes).sum(1)
+        return UprightReading(self.upright(summary)[:, 0], self.classes(summary), harmonics, summary, offset, growth)
 
 
 def _look(positions: Tensor, normals: Tensor, axes: Tensor) -> tuple[Tensor, Tensor]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from qecnet.algebra import random_quaternion
 from qecnet.datasets import derive_seed
 from qecnet.geometry import OrientedPoints
+from qecnet.nn import Whole
 from qecnet.training.settings import Settings
 from qecnet.training.stretch import stretch
 from qecnet.training.unlabelled import Frames
@@ -34,14 +35,20 @@ class Batch:
     """B clouds with L labels.
 
     L = B, or B/2 for pairs: then clouds i and L + i are two subsamples of one shape.
+
+    Attributes:
+        points: the clouds.
+        labels: (L), of their classes.
+        wholes: where the whole shapes of the clouds are; None if all clouds are whole.
     """
 
     points: OrientedPoints
     labels: Tensor
+    wholes: Whole | None = None
 
     def to(self, device: torch.device) -> Batch:
         """Move all tensors to a device."""
-        return Batch(self.points.to(device), self.labels.to(device))
+        return Batch(self.points.to(device), self.labels.to(device), self.wholes and self.wholes.to(device))
 
 
 class TrainingBatches:
@@ -87,21 +94,33 @@ class TrainingBatches:
         shapes = chosen[piece]
         points = self.cache.points(shapes.repeat(len(views)), torch.cat([view[piece] for view in views]))
         points = replace(points, valid=points.valid & (lots >= self.settings.dropped))
+        wholes = self.cache.points(shapes.repeat(len(views))) if self.settings.views > 0 else None
         if self.settings.stretch > 1:
             factors = self.settings.stretch ** (2 * torch.rand(len(chosen), 3, generator=generator)[piece] - 1)
-            points = stretch(points, factors.repeat(len(views), 1), self.settings.method)
-        return Batch(points, self.cache.labels[shapes])
+            factors = factors.repeat(len(views), 1)
+            points = stretch(points, factors, self.settings.method)
+            wholes = wholes and stretch(wholes, factors, self.settings.method)
+        return Batch(points, self.cache.labels[shapes], _place(points, wholes) if wholes else None)
 
 
-def validation_batches(cache: Frames, shapes: Tensor, size: int, *, rotated: bool) -> Iterator[tuple[Batch, Tensor]]:
-    """Yield the first subsample of each shape, upright (NR) or randomly rotated (AR), with rotations (B, 4), WXYZ.
+def _place(parts: OrientedPoints, wholes: OrientedPoints) -> Whole:
+    """Where whole shapes are, as seen from parts of them with the same coordinates."""
+    offset = (wholes.centre - parts.centre) / parts.scale[:, None]
+    return Whole(offset.to(parts.positions), (wholes.scale / parts.scale).log().to(parts.positions))
+
+
+def validation_batches(
+    cache: Frames, shapes: Tensor, size: int, *, rotated: bool, subsampling: int = 0
+) -> Iterator[tuple[Batch, Tensor]]:
+    """Yield one subsample of each shape, upright (NR) or randomly rotated (AR), with rotations (B, 4), WXYZ.
 
     The rotation depends only on the shape's index in the cache, so that it is the same in each epoch and each run.
     Frames are rotated with the points, as in the protocol "paper"; the strict one estimates them after the rotation.
     """
     for first in range(0, len(shapes), size):
         chosen = shapes[first : first + size]
-        points, q = cache.points(chosen, torch.zeros_like(chosen)), torch.eye(4)[0].expand(len(chosen), 4)
+        points = cache.points(chosen, torch.full_like(chosen, subsampling))
+        q = torch.eye(4)[0].expand(len(chosen), 4)
         if rotated:
             q = torch.stack([random_quaternion((), derive_seed(_ROTATION, index)) for index in chosen.tolist()])
             points = points.rotated(q)

@@ -142,7 +142,7 @@ def _finish(
     about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}
     seconds = sum(row["seconds"] for row in state.rows)
     held = held_out(frames.labels, settings.validation)[1]
-    temperatures = held_out_temperatures(state.result, frames, held, among.device)
+    temperatures = held_out_temperatures(state.result, frames, held, among.device, views=settings.views > 0)
     folder.write_weights(state.result, frames.classes, settings, temperatures)
     folder.write_result(
         about

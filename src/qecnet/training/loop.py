@@ -98,7 +98,7 @@ def train_network(
                     raise StoppedError(f"stopped in epoch {state.epoch + 1}, step {state.step} of {batches.steps}")
             row = _row(state, settings)
             if (state.epoch + 1) % settings.validate_every == 0 or state.epoch + 1 == settings.epochs:
-                row |= validate(state.result, cache, held, turns, processes)
+                row |= validate(state.result, cache, held, turns, processes, views=settings.views > 0)
             state.rows.append(row)
             state.epoch, state.step, state.totals = state.epoch + 1, 0, {}
             if processes.is_first:

@@ -8,19 +8,33 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from qecnet.nn import Prediction, cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
+from qecnet.nn import Prediction, Whole, cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from qecnet.training.settings import Settings
 
 
 class Losses(NamedTuple):
-    """Means over a batch: the total that is minimised, and its parts; the pose loss is δ/π, unweighted."""
+    """Means over a batch: the total that is minimised, and its parts; the pose loss is δ/π, unweighted.
+
+    The loss of the whole shapes' centre and size is a part of the total only.
+    """
 
     total: Tensor
     classification: Tensor
     pose: Tensor
 
 
-def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Settings, progress: float) -> Losses:
+_WHOLE = 0.5
+"""Weight of the centre and size of the whole shapes, both relative to the radius of the cloud."""
+
+
+def losses(
+    prediction: Prediction,
+    labels: Tensor,
+    turns: Tensor,
+    settings: Settings,
+    progress: float,
+    wholes: Whole | None = None,
+) -> Losses:
     """Compute the losses of a batch.
 
     Args:
@@ -29,6 +43,7 @@ def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Sett
         turns: (classes + 1) number of rotations about z that leave a class unchanged, see `upright_distance`.
         settings: of the run.
         progress: fraction of the run that is completed, 0 to 1.
+        wholes: where the whole shapes are; None if all clouds are whole.
     """
     pairs = len(prediction.activations) // len(labels)
     every = labels.repeat(pairs)
@@ -36,8 +51,7 @@ def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Sett
     share = named.float().mean()
     classification = share * _classification(prediction.activations[named], every[named], settings, progress)
     beside = [ballot.scores.softmax(-1) for ballot in prediction.ballots[:-1]]
-    if prediction.side_activations is not None:
-        beside.append(prediction.side_activations)
+    beside += prediction.side_activations
     for activations in beside:
         further = _classification(activations[named], every[named], settings, progress)
         classification = classification + share * further / 2
@@ -49,7 +63,17 @@ def losses(prediction: Prediction, labels: Tensor, turns: Tensor, settings: Sett
     if settings.aligned > 0:
         upright = _from_upright(prediction, every, turns[every])
         total, pose = total + settings.aligned * upright, pose + upright
+    if prediction.whole is not None:
+        total = total + _WHOLE * _from_whole(prediction.whole, wholes)
     return Losses(total, classification, pose)
+
+
+def _from_whole(found: Whole, wholes: Whole | None) -> Tensor:
+    """Mean distance of centres and of logarithms of sizes."""
+    offset, growth = found.offset, found.growth
+    if wholes is not None:
+        offset, growth = offset - wholes.offset, growth - wholes.growth
+    return torch.mean(offset.norm(dim=-1) + growth.abs())
 
 
 def _classification(activations: Tensor, labels: Tensor, settings: Settings, progress: float) -> Tensor:

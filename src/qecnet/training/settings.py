@@ -150,6 +150,10 @@ class Settings:
             raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
         if self.unlabelled and not reads_candidates(self.config):
             raise ValueError(f"unlabelled is for networks that read candidates, like upright; {self.config} does not")
+        if self.views > 0 and not 0 < round(self.views * self.subsamplings) < self.subsamplings:
+            raise ValueError(
+                f"views is {self.views} of {self.subsamplings} subsamplings; at least one must be a view and one whole"
+            )
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
         network_config(self.config, 1, **self.network_options())

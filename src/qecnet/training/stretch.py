@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -13,7 +11,7 @@ from qecnet.geometry import OrientedPoints, PrepareMethod
 
 
 def stretch(points: OrientedPoints, factors: Tensor, method: PrepareMethod) -> OrientedPoints:
-    """Stretch each cloud of a batch along its own axes, and scale it to radius 1 again.
+    """Stretch each cloud of a batch along the axes of its coordinates, and scale it to radius 1 again.
 
     Frames become those of the stretched surface: z stays normal to it, x stays tangent to it, and the x of centred
     frames points to the centre again.
@@ -34,10 +32,17 @@ def stretch(points: OrientedPoints, factors: Tensor, method: PrepareMethod) -> O
     frames = from_matrix(torch.stack((x, torch.linalg.cross(z, x), z), -1))
     clear = points.valid & (length[..., 0] > 1e-3)  # a shorter x has no reliable direction
     identity = torch.eye(4, dtype=frames.dtype)[0]
-    radius = positions.norm(dim=-1).amax(-1)[:, None, None].clamp_min(torch.finfo(x.dtype).tiny)
+    radius = positions.norm(dim=-1).amax(-1).clamp_min(torch.finfo(x.dtype).tiny)
     frames = torch.where(clear[..., None], frames, identity)
     candidates = _stretch_poses(points.candidates, factors)
-    return replace(points, positions=positions / radius, frames=frames, valid=clear, candidates=candidates)
+    return OrientedPoints(
+        positions / radius[:, None, None],
+        frames,
+        clear,
+        points.centre * factors[:, 0],
+        points.scale * radius,
+        candidates,
+    )
 
 
 def _stretch_poses(poses: Tensor, factors: Tensor) -> Tensor:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -10,7 +12,7 @@ from torch import Tensor
 from qecnet.algebra import conjugate, multiply, to_matrix
 from qecnet.datasets import stratified_split
 from qecnet.nn import Network, fit_orientation_temperature, fit_temperature, upright_distance
-from qecnet.training.batches import prefetched, validation_batches
+from qecnet.training.batches import Batch, prefetched, validation_batches
 from qecnet.training.distributed import Processes
 from qecnet.training.unlabelled import Frames
 
@@ -28,7 +30,7 @@ def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
 
 
 def validate(
-    network: Network, cache: Frames, shapes: Tensor, turns: Tensor, processes: Processes
+    network: Network, cache: Frames, shapes: Tensor, turns: Tensor, processes: Processes, *, views: bool = False
 ) -> dict[str, float | None]:
     """Measure accuracy and orientation error on held-out shapes, under the protocol "paper".
 
@@ -38,37 +40,57 @@ def validate(
         shapes: indices of the held-out shapes.
         turns: (classes + 1) symmetries, as in `upright_distance`, the last of shapes without a class.
         processes: this process among those of the run.
+        views: whether the last subsample of each shape is a view of it.
 
     Returns:
         Accuracies under NR and AR, 0 to 1, and the orientation error δ/π of the true class under AR, up to symmetry; of
-        shapes without a class, that of the predicted one, up to the azimuth.
-        None if no shapes are held out, and for the orientation of a network without poses.
+        shapes without a class, that of the predicted one, up to the azimuth. The same two figures for views under AR.
+        None if no shapes are held out, without views, and for the orientation of a network without poses.
     """
-    names = ("validation_nr", "validation_ar", "validation_pose")
+    names = ("validation_nr", "validation_ar", "validation_pose", "validation_views", "validation_views_pose")
     if not len(shapes):
         return dict.fromkeys(names)
-    mine = shapes[processes.piece(len(shapes))]
-    network.eval()
-    sums: list[float] = []
-    for rotated in (False, True):
-        correct, pose = 0, 0.0
-        with torch.inference_mode():
-            for batch, turn in prefetched(validation_batches(cache, mine, _BATCH, rotated=rotated)):
-                on_device = batch.to(processes.device)
-                said, labels = network(on_device.points), on_device.labels
-                correct += int((said.label == labels).sum())
-                poses = said.pose_of(torch.where(labels >= 0, labels, said.label))
-                error = multiply(conjugate(turn.to(processes.device)), poses)
-                pose += float(upright_distance(error, turns[labels]).sum()) / math.pi
-        sums += processes.total(correct, pose)
-    network.train()
     labelled = max(int((cache.labels[shapes] >= 0).sum()), 1)
-    off = sums[3] / len(shapes) if network.has_poses else None
-    return dict(zip(names, (sums[0] / labelled, sums[2] / labelled, off), strict=True))
+    found: list[float | None] = []
+    for rotated, subsampling in ((False, 0), (True, 0), (True, cache.subsamplings - 1))[: 3 if views else 2]:
+        mine = shapes[processes.piece(len(shapes))]
+        tested = validation_batches(cache, mine, _BATCH, rotated=rotated, subsampling=subsampling)
+        correct, pose = processes.total(*_count(network, tested, turns, processes.device))
+        found += [correct / labelled, pose / len(shapes) if network.has_poses else None]
+    found += [None] * (6 - len(found))
+    del found[1]  # upright, the orientation error is the same
+    return dict(zip(names, found, strict=True))
 
 
-def held_out_temperatures(network: Network, cache: Frames, shapes: Tensor, device: torch.device) -> dict[str, float]:
+def _count(
+    network: Network, batches: Iterator[tuple[Batch, Tensor]], turns: Tensor, device: torch.device
+) -> tuple[float, float]:
+    """How many classes are right, and the sum of orientation errors."""
+    network.eval()
+    correct, pose = 0, 0.0
+    with torch.inference_mode():
+        for batch, turn in prefetched(batches):
+            on_device = batch.to(device)
+            said, labels = network(on_device.points), on_device.labels
+            correct += int((said.label == labels).sum())
+            poses = said.pose_of(torch.where(labels >= 0, labels, said.label))
+            error = multiply(conjugate(turn.to(device)), poses)
+            pose += float(upright_distance(error, turns[labels]).sum()) / math.pi
+    network.train()
+    return float(correct), pose
+
+
+def held_out_temperatures(
+    network: Network, cache: Frames, shapes: Tensor, device: torch.device, *, views: bool = False
+) -> dict[str, float]:
     """Fit temperatures on the rotated held-out shapes: of the classes, and of the orientations of a network with any.
+
+    Args:
+        network: is evaluated in evaluation mode and left in training mode.
+        cache: the frames.
+        shapes: indices of the held-out shapes.
+        device: of the network.
+        views: whether the last subsample of each shape is a view of it, on which they are fitted as well.
 
     Returns:
         "temperature" and "orientation_temperature", see `fit_temperature` and `fit_orientation_temperature`.
@@ -78,14 +100,16 @@ def held_out_temperatures(network: Network, cache: Frames, shapes: Tensor, devic
         return found
     network.eval()
     said, right = [], []
+    subsamplings = (0, cache.subsamplings - 1) if views else (0,)
+    parts = [validation_batches(cache, shapes, _BATCH, rotated=True, subsampling=s) for s in subsamplings]
     with torch.inference_mode():
-        for batch, turn in prefetched(validation_batches(cache, shapes, _BATCH, rotated=True)):
+        for batch, turn in prefetched(chain.from_iterable(parts)):
             said.append(network(batch.to(device).points))
             if (candidates := said[-1].orientations) is not None:
                 ups = to_matrix(candidates.poses.cpu())[..., 2]
                 right.append((ups @ to_matrix(turn)[:, :, 2:])[..., 0] > _RIGHT)
     network.train()
-    labels = cache.labels[shapes]
+    labels = cache.labels[shapes].repeat(len(subsamplings))
     if len(named := (labels >= 0).nonzero()[:, 0]):
         activations = torch.cat([one.activations.cpu() for one in said])
         found["temperature"] = fit_temperature(activations[named], labels[named])
