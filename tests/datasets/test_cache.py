@@ -314,12 +314,12 @@ def test_the_last_subsamplings_are_views(tmp_path):
     points = torch.nn.functional.normalize(torch.randn(5000, 3, generator=torch.Generator().manual_seed(0)), dim=-1)
     write(tmp_path / "data" / "ball" / "train" / "cloud.npy", PointCloud(points))
     every = open_dataset("balls", tmp_path / "data")
-    options = {"subsamplings": 5, "workers": 1, "progress": False}
-    cache = frame_cache(every, "train", tmp_path, SMALL, views=0.4, thinnest=0.25, **options)
+    build = functools.partial(frame_cache, every, "train", tmp_path, SMALL, thinnest=0.25, workers=1, progress=False)
+    cache = build(subsamplings=5, views=0.4)
     found = cache.points([0] * 5, range(5))
     assert [bool(far) for far in found.centre.norm(dim=-1) > 0.4] == [False, False, False, True, True]
     assert not torch.equal(found.centre[3], found.centre[4])
-    none = frame_cache(every, "train", tmp_path, SMALL, thinnest=0.25, **(options | {"subsamplings": 3}))
+    none = build(subsamplings=3)
     assert same(none.points([0] * 3, range(3)), cache.points([0] * 3, range(3)))
 
 

@@ -80,7 +80,7 @@ def test_parts_know_where_their_whole_is(batches, stretch):
     """The cloud's centre and scale, moved by the target, are those of the shape's first subsampling."""
     assert next(batches().after(0, 0, WHOLE)).wholes is None
     made = batches(batch_size=50, epochs=3, views=0.4, stretch=stretch, method="centred")
-    first = {}
+    first: dict[int, list[tuple[float, ...]]] = {}
     for batch in made.after(0, 0, WHOLE):
         centre = batch.points.centre + batch.wholes.offset * batch.points.scale[:, None]
         scale = batch.points.scale * batch.wholes.growth.exp()
