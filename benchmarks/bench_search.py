@@ -177,7 +177,7 @@ def our_library(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Calla
 
     def answer(number: int, descriptor: Floats) -> Answer:
         likely = activations[number % len(model.classes)]
-        return Answer("", model.classes, likely, poses, torch.from_numpy(descriptor), torch.zeros(3), 0.0)
+        return Answer("", model.classes, likely, poses, torch.from_numpy(descriptor), torch.zeros(3), 1.0, 0.0)
 
     with edit_library(path, model) as library:
         for start in range(0, len(descriptors), 10_000):

@@ -13,7 +13,7 @@ def make_answers(model: Model, count: int, seed: int = 0) -> list[Answer]:
     poses = random_quaternion((count, len(model.classes)), generator=generator, dtype=torch.float64)
     activations = torch.rand(count, len(model.classes), generator=generator)
     return [
-        Answer(str(n), model.classes, activations[n], poses[n], descriptors[n], torch.zeros(3), 0.0)
+        Answer(str(n), model.classes, activations[n], poses[n], descriptors[n], torch.zeros(3), 1.0, 0.0)
         for n in range(count)
     ]
 

@@ -1,5 +1,6 @@
 """Candidate orientations in answers: of the model that verifies them, and of those that decide on one."""
 
+import copy
 import math
 
 import pytest
@@ -32,7 +33,7 @@ def degrees(a, b):
 
 def make_answer(*verified):
     poses = torch.eye(4, dtype=torch.float64)[:1]
-    return Answer("x", ("thing",), torch.ones(1), poses, torch.ones(1), torch.zeros(3), 1.0, tuple(verified))
+    return Answer("x", ("thing",), torch.ones(1), poses, torch.ones(1), torch.zeros(3), 1.0, 1.0, tuple(verified))
 
 
 def test_upright_finds_the_up_of_chairs_in_any_pose(chairs):
@@ -92,3 +93,22 @@ def test_a_flat_sheet_has_an_answer():
     answer = qecnet.load("upright").predict(sheet)
     assert answer.pose.isfinite().all()
     assert answer.candidates
+
+
+def test_the_whole_shape_is_where_the_network_says_in_any_pose_place_and_units(chairs):
+    model = copy.deepcopy(qecnet.load("upright"))
+    parameters = dict(model.network.named_parameters())
+    with torch.no_grad():
+        for name in ("reader.level_offset.weight", "reader.height_growth.weight"):
+            parameters[name].normal_(0, 0.05, generator=torch.Generator().manual_seed(0))
+    points = chairs[0]
+    here = model.predict(points)
+    assert 0.01 < (here.centre - points.mean(0)).norm() < 10
+    q = random_quaternion((), torch.Generator().manual_seed(2), dtype=torch.float64)
+    moved = model.predict(50 * rotate(q, points) + 700)
+    assert (moved.centre - (50 * rotate(q, here.centre) + 700)).norm() < 0.02 * moved.radius
+    assert moved.radius == pytest.approx(50 * here.radius, rel=0.02)
+    with torch.no_grad():
+        parameters["reader.height_growth.bias"].fill_(math.nan)
+    with pytest.raises(ValueError, match="not finite"):
+        model.predict(points)

@@ -1,6 +1,7 @@
 """The last degrees of an alignment, by the nearest points."""
 
 import sys
+from dataclasses import replace
 from unittest.mock import Mock
 
 import numpy as np
@@ -30,8 +31,8 @@ def about_right(source, target, degrees=8.0):
     rotation = multiply(TURN, off)
     centre = source.points.mean(0)
     translation = rotate(TURN, centre) + SHIFT - rotate(rotation, centre) + 0.1
-    distance = residual(rotation, translation, source, target)
-    return Alignment(rotation, translation, distance, Mock(), Mock())
+    found = Alignment(rotation, translation, 0.0, Mock(), Mock())
+    return replace(found, residual=residual(found.moved(source.points), target))
 
 
 def test_a_start_that_is_about_right_becomes_right():
@@ -42,14 +43,28 @@ def test_a_start_that_is_about_right_becomes_right():
     assert angular_distance(found.rotation, TURN) < np.radians(0.5)
     assert torch.allclose(found.translation, SHIFT, atol=0.05)
     assert found.residual < start.residual / 2
-    assert np.isclose(found.residual, residual(found.rotation, found.translation, source, target))
+    assert np.isclose(found.residual, residual(found.moved(source.points), target))
+
+
+def test_a_scale_is_kept():
+    """The source in other units: its points at the size of the target are refined as they would be without."""
+    pytest.importorskip("small_gicp")
+    source, target = scans()
+    start = about_right(source, target)
+    small = PointCloud(source.points / 1000)
+    found, plain = refined(replace(start, scale=1000.0), small, target), refined(start, source, target)
+    assert found.scale == 1000
+    assert angular_distance(found.rotation, plain.rotation) < 1e-5
+    assert torch.allclose(found.matrix[:3, :3] / 1000, plain.matrix[:3, :3], atol=1e-5)
+    assert torch.allclose(found.moved(small.points), plain.moved(source.points), atol=1e-4)
 
 
 def test_what_lies_right_is_left_alone():
     pytest.importorskip("small_gicp")
     source, _ = scans()
     target = PointCloud(rotate(TURN, source.points) + SHIFT)
-    start = Alignment(TURN, SHIFT, residual(TURN, SHIFT, source, target), Mock(), Mock())
+    start = Alignment(TURN, SHIFT, 0.0, Mock(), Mock())
+    start = replace(start, residual=residual(start.moved(source.points), target))
     assert start.residual < 1e-9
     assert refined(start, source, target).residual <= start.residual
 

@@ -3,29 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, Force, KnownUp, ModelName, Seed
+from qecnet.cli._options import DEFAULT_MODEL, Force, KnownUp, ModelName, Seed, Viewpoint
 from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
 
 if TYPE_CHECKING:
     from qecnet.formats import Motion
-    from qecnet.geometry import Mesh, PointCloud
     from qecnet.models import Alignment
 
-_UNITS = {
-    1000.0: "metres against millimetres",
-    100.0: "metres against centimetres",
-    10.0: "centimetres against millimetres",
-    25.4: "inches against millimetres",
-    304.8: "feet against millimetres",
-}
-_NEAR = 0.05  # a factor this near to one of units is taken for it
 _UNLIKE = 4.0  # shapes of one class that differ more than this in size have other units
 
 
@@ -48,6 +38,7 @@ def align(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     model: ModelName = DEFAULT_MODEL,
     up: KnownUp = None,
+    viewpoint: Viewpoint = None,
     force: Force = False,
     seed: Seed = 0,
 ) -> None:
@@ -65,61 +56,27 @@ def align(
 
             from qecnet.algebra import to_matrix
             from qecnet.formats import SUFFIXES, Motion, move_file
-            from qecnet.models import load
+            from qecnet.models import find_units, load
         if output is not None:
             check_writable(output, force, (source.suffix.lower(), *SUFFIXES))
-        ratio = _size(target) / _size(source)
-        factor, units = _find_units(ratio)
-        factor = factor if scale else 1.0
-        found = load(model).align(_scaled(source, factor), target, refine=refine, seed=seed, up=up)
+        found = load(model).align(source, target, refine=refine, scale=scale, seed=seed, up=up, viewpoint=viewpoint)
+        ratio = found.target.radius / found.source.radius
         if not scale and max(ratio, 1 / ratio) > _UNLIKE:
+            units = find_units(ratio)[1]
             times = f"{max(ratio, 1 / ratio):,.0f} times {'smaller' if ratio > 1 else 'larger'}"
             why = f" ({units}?)" if units else ""
             note = f"note: {source}: is {times} than the target{why}; --scale corrects this"
             typer.echo(printable(note), err=True)
-        motion = Motion(to_matrix(found.rotation).numpy(), found.translation.numpy(), np.zeros(3), factor)
+        motion = Motion(to_matrix(found.rotation).numpy(), found.translation.numpy(), np.zeros(3), found.scale)
         copied = [] if output is None else move_file(source, output, motion)
         if transform_only:
             typer.echo("\n".join(_numbers(row) for row in motion.matrix.tolist()))
         elif as_json:
             _print_json(found, motion, output, copied)
         else:
-            _print(found, factor if scale else None)
+            _print(found, scale)
             if copied:
                 typer.echo(printable(f"copied      {', '.join(map(str, copied))}"))
-
-
-def _size(path: Path) -> float:
-    """The root mean square of the distances of a shape's points from their mean."""
-    from qecnet.formats import read_cloud
-
-    points = read_cloud(path).points.double()
-    size = float((points - points.mean(0)).square().sum(-1).mean().sqrt())
-    if not 0 < size < float("inf"):
-        raise ValueError(f"{path}: has no size (all of its points are the same, or too far apart); give a shape")
-    return size
-
-
-def _find_units(ratio: float) -> tuple[float, str]:
-    """The factor between two units that a ratio of sizes is near to, and their names; or the ratio itself."""
-    for factor, names in _UNITS.items():
-        for exact in (factor, 1 / factor):
-            if abs(ratio / exact - 1) < _NEAR:
-                return exact, names
-    return ratio, ""
-
-
-def _scaled(path: Path, factor: float) -> Path | Mesh | PointCloud:
-    if factor == 1:
-        return path
-    from qecnet.formats import read
-    from qecnet.geometry import Mesh
-
-    shape = read(path)
-    if isinstance(shape, Mesh):
-        return replace(shape, vertices=shape.vertices * factor, name=str(path))
-    viewpoint = None if shape.viewpoint is None else shape.viewpoint * factor
-    return replace(shape, points=shape.points * factor, viewpoint=viewpoint, name=str(path))
 
 
 def _print_json(found: Alignment, motion: Motion, output: Path | None, copied: list[Path]) -> None:
@@ -140,7 +97,7 @@ def _print_json(found: Alignment, motion: Motion, output: Path | None, copied: l
     typer.echo(json.dumps(row, allow_nan=False))
 
 
-def _print(found: Alignment, scale: float | None) -> None:
+def _print(found: Alignment, scaled: bool) -> None:
     from qecnet.algebra import to_matrix
 
     typer.echo(f"source      {found.source.label}, confidence {found.source.confidence:.2f}")
@@ -150,8 +107,8 @@ def _print(found: Alignment, scale: float | None) -> None:
     for heading, row in zip(("matrix", "", ""), to_matrix(found.rotation).tolist(), strict=True):
         typer.echo(f"{heading:<11} {_numbers(row)}")
     typer.echo(f"translation {_numbers(found.translation.tolist())}")
-    if scale is not None:
-        typer.echo(f"scale       {scale:.9g}")
+    if scaled:
+        typer.echo(f"scale       {found.scale:.9g}")
     typer.echo(f"residual    {found.residual:.6g}")
 
 

@@ -8,6 +8,7 @@ from qecnet.models.library import Changes, Library, Neighbour, Stamp, edit_libra
 from qecnet.models.model import BATCH, Model
 from qecnet.models.named import list_models, load, weights_file
 from qecnet.models.refine import residual
+from qecnet.models.units import find_units
 
 __all__ = [
     "BATCH",
@@ -24,6 +25,7 @@ __all__ = [
     "edit_library",
     "export_onnx",
     "extend",
+    "find_units",
     "hash_model",
     "list_models",
     "load",

@@ -38,7 +38,9 @@ class Answer:
             `qecnet.nn.calibrated`).
         poses: (C, 4), WXYZ, float64: turn each class's canonical shape into this one.
         descriptor: (D,), of length 1; no rotation changes it, and like shapes have like ones.
-        centre: (3,), float64, the mean of the points that were looked at, in the shape's own coordinates.
+        centre: (3,), float64, of the shape in its own coordinates, and radius: the distance of its farthest point from
+            there. Of a scan of one side they are estimates for the whole shape, if the network was trained on views
+            (`qec train --set views=…`), and otherwise those of the points.
         milliseconds: that it took, reading included; of a batch, a share of the network's time.
         verified: the candidate orientations that the network compared, the likeliest first; empty for a network that
             does not compare any.
@@ -50,6 +52,7 @@ class Answer:
     poses: Tensor
     descriptor: Tensor
     centre: Tensor
+    radius: float
     milliseconds: float
     verified: tuple[Candidate, ...] = ()
     error: ClassVar[None] = None
@@ -146,7 +149,7 @@ class Failure:
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The rigid motion that brings a source onto a target: `x → rotation ∘ x + translation`.
+    """The motion that brings a source onto a target: `x → scale · (rotation ∘ x) + translation`.
 
     Attributes:
         rotation: (4,), WXYZ, float64, and translation: (3,), float64.
@@ -159,17 +162,18 @@ class Alignment:
     residual: float
     source: Answer
     target: Answer
+    scale: float = 1.0
 
     @property
     def matrix(self) -> Tensor:
         """The motion of homogeneous columns. (4, 4), float64"""
         matrix = torch.eye(4, dtype=torch.float64)
-        matrix[:3, :3], matrix[:3, 3] = to_matrix(self.rotation), self.translation
+        matrix[:3, :3], matrix[:3, 3] = self.scale * to_matrix(self.rotation), self.translation
         return matrix
 
     def moved(self, points: Tensor) -> Tensor:
         """Points of the source (..., 3) where they come to lie on the target; float64."""
-        return rotate(self.rotation, points.double()) + self.translation
+        return self.scale * rotate(self.rotation, points.double()) + self.translation
 
 
 def relative_pose(source: Answer, target: Answer) -> Tensor:

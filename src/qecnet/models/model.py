@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from time import perf_counter
 from typing import Any, TypeVar, overload
@@ -18,6 +19,7 @@ from qecnet.geometry import OrientedPoints, PrepareConfig
 from qecnet.models.answer import Alignment, Answer, Candidate, Failure, relative_pose
 from qecnet.models.inputs import Shape, prepare_file, prepare_shape, sample_shape
 from qecnet.models.refine import refined, residual
+from qecnet.models.units import find_units
 from qecnet.nn import Network, Prediction, calibrated
 from qecnet.workers import in_order, one_thread
 
@@ -151,20 +153,38 @@ class Model:
         return [one if isinstance(one, Failure) else next(answers) for one in prepared]
 
     def align(
-        self, source: Shape, target: Shape, *, refine: bool = False, seed: int = 0, up: ArrayLike | None = None
+        self,
+        source: Shape,
+        target: Shape,
+        *,
+        refine: bool = False,
+        scale: bool = False,
+        seed: int = 0,
+        up: ArrayLike | None = None,
+        viewpoint: ArrayLike | None = None,
     ) -> Alignment:
         """What brings one shape onto another: the rotation between their poses, and then one centre onto the other.
 
-        The two may be scans of one thing, or two things of a class. `refine` follows the nearest points from there,
-        which takes the extra `qecnet[refine]`. With `up` (3,), known to be up in both, the rotation is about it; only
-        `refine` may tilt it.
+        The two may be scans of one thing, or two things of a class.
+
+        Args:
+            source: the shape that is moved.
+            target: the one that it is moved onto.
+            refine: whether to follow the nearest points from there, which takes the extra `qecnet[refine]`.
+            scale: whether to bring the source to the target's size as well, see `find_units`.
+            seed: of the sampling of points.
+            up: (3,), the direction that is known to be up in both; the rotation is then about it, and only `refine` may
+                tilt it.
+            viewpoint: (3,), where the camera was that saw the source from one side, as in `predict`.
         """
-        before, after = (sample_shape(shape, self.config, seed) for shape in (source, target))
+        before = sample_shape(source, self.config, seed, _place(viewpoint))
+        after = sample_shape(target, self.config, seed)
         first, second = self.predict([before, after], up=up)
         rotation = relative_pose(first, second)
-        translation = second.centre - rotate(rotation, first.centre)
-        distance = residual(rotation, translation, before, after)
-        found = Alignment(rotation, translation, distance, first, second)
+        factor = find_units(second.radius / first.radius)[0] if scale else 1.0
+        translation = second.centre - factor * rotate(rotation, first.centre)
+        found = Alignment(rotation, translation, 0.0, first, second, factor)
+        found = replace(found, residual=residual(found.moved(before.points), after))
         return refined(found, before, after) if refine else found
 
     def embed(self, shapes: Sequence[Shape], *, seed: int = 0) -> Tensor:
@@ -207,13 +227,14 @@ class Model:
         poses = canonicalize(normalize(prediction.poses.cpu().double(), dim=-1))
         descriptors = normalize(prediction.descriptor.cpu(), dim=-1)
         verified = _candidates(prediction, self.orientation_temperature)
+        wholes = _wholes([points for _, points, _ in prepared], prediction)
         share = 1000 * (perf_counter() - start) / len(prepared)
         return [
-            Answer(name, self.classes, a, p, d, points.centre, milliseconds + share, found)
-            if all(tensor.isfinite().all() for tensor in (a, p, d))
+            Answer(name, self.classes, a, p, d, w[:3], float(w[3]), milliseconds + share, found)
+            if all(tensor.isfinite().all() for tensor in (a, p, d, w))
             else Failure(name, f"{name}: the model {self.name} gives values that are not finite; train it again")
-            for (name, points, milliseconds), a, p, d, found in zip(
-                prepared, activations, poses, descriptors, verified, strict=True
+            for (name, _, milliseconds), a, p, d, w, found in zip(
+                prepared, activations, poses, descriptors, wholes, verified, strict=True
             )
         ]
 
@@ -222,6 +243,15 @@ class Model:
         with torch.inference_mode():
             prediction: Prediction = self.network(points.to(next(self.network.parameters()).device), up)
         return prediction
+
+
+def _wholes(clouds: Sequence[OrientedPoints], prediction: Prediction) -> Tensor:
+    """The centre and radius of each whole shape, in its own coordinates. → (clouds, 4), float64"""
+    centre, radius = (torch.stack([getattr(points, name) for points in clouds]) for name in ("centre", "scale"))
+    if prediction.whole is not None:
+        centre = centre + radius[:, None] * prediction.whole.offset.cpu().double()
+        radius = radius * prediction.whole.growth.cpu().double().exp()
+    return torch.cat((centre, radius[:, None]), -1)
 
 
 def _candidates(prediction: Prediction, temperature: float) -> list[tuple[Candidate, ...]]:

@@ -20,10 +20,9 @@ _REACH = 0.3  # pairs of points are at most so far apart
 _STEPS = 50
 
 
-def residual(rotation: Tensor, translation: Tensor, source: PointCloud, target: PointCloud) -> float:
-    """The root mean square of the distances from the moved source's points to the nearest ones of the target."""
-    moved = rotate(rotation, source.points.double()) + translation
-    distances = cKDTree(target.points.double().numpy()).query(moved.numpy())[0]
+def residual(moved: Tensor, target: PointCloud) -> float:
+    """The root mean square of the distances from points (N, 3) to the nearest ones of the target."""
+    distances = cKDTree(target.points.double().numpy()).query(moved.double().numpy())[0]
     return float(np.sqrt(np.mean(np.square(distances))))
 
 
@@ -36,10 +35,9 @@ def refined(alignment: Alignment, source: PointCloud, target: PointCloud) -> Ali
     rotation = canonicalize(multiply(turn, alignment.rotation))
     # The step was made in the target's own coordinates at radius 1.
     translation = rotate(turn, alignment.translation - there.centre) + shift * there.scale + there.centre
-    after = residual(rotation, translation, source, target)
-    if after >= alignment.residual:
-        return alignment
-    return replace(alignment, rotation=rotation, translation=translation, residual=after)
+    found = replace(alignment, rotation=rotation, translation=translation)
+    after = residual(found.moved(source.points), target)
+    return replace(found, residual=after) if after < alignment.residual else alignment
 
 
 def _gicp(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -6,7 +6,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from qecnet.datasets import make_shape
@@ -145,8 +144,7 @@ def _counts(observation: Observation, cloud: PointCloud) -> dict[str, int]:
 
 def _alignment(found: Alignment, source: PointCloud, target: PointCloud, second: RotatedShape) -> dict[str, Any]:
     """With the residual before (one centre moved onto the other, nothing rotated) and after."""
-    identity = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)
-    before = residual(identity, found.target.centre - found.source.centre, source, target)
+    before = residual(source.points.double() + (found.target.centre - found.source.centre), target)
     return {
         "rotation": found.rotation.tolist(),
         "translation": found.translation.tolist(),
