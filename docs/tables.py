@@ -55,6 +55,7 @@ VIEW_HEAD = (
     "orientation within 15°",
     "the same, known up",
     "centre error, radii",
+    "size error",
 )
 NOTHING = "Not measured yet."
 NOT_MEASURED = "not measured"
@@ -480,7 +481,7 @@ def scanned_views() -> str:
 
 def _view_scores(group: str, of: ViewScores) -> list[str]:
     shares = map(format_percent, (of.accuracy, of.up10, of.pose15, of.pose15_known_up))
-    return [group, str(of.views), *shares, f"{of.centre:.2f}"]
+    return [group, str(of.views), *shares, f"{of.centre:.2f}", format_percent(of.size)]
 
 
 def view_frames() -> str:

@@ -40,6 +40,7 @@ class _Row:
     pose: float
     pose_known_up: float
     centre: float
+    size: float
 
 
 def measure_views(measurement: Measurement, camera: ViewConfig | None = None) -> ViewsResult:
@@ -89,6 +90,8 @@ def _measure_shape(measurement: Measurement, number: int, item: Item, camera: Vi
     kind = measurement.dataset.classes[item.label] if is_class else name_form(shape)
     view = sample_view(shape, generator, camera)
     whole = sample_points(shape, measurement.model.config.points, generator)
+    middle = whole.points.double().mean(0)
+    radius = float((whole.points.double() - middle).norm(dim=-1).amax())
     rows = []
     for cloud, visible in ((whole, None), (view.cloud, view.visible)):
         q = random_quaternion((), generator, dtype=torch.float64)
@@ -110,7 +113,8 @@ def _measure_shape(measurement: Measurement, number: int, item: Item, camera: Vi
                 float((rotate(answer.pose, _UP) @ up).clamp(-1, 1).arccos().rad2deg()),
                 full,
                 known,
-                float((answer.centre - rotate(q, view.centre)).norm() / view.radius),
+                float((answer.centre - rotate(q, middle)).norm()) / radius,
+                abs(answer.radius / radius - 1),
             )
         )
     return rows
@@ -149,8 +153,8 @@ def _by_kind(rows: Sequence[_Row]) -> dict[str, ViewScores]:
 
 
 def _score(rows: Sequence[_Row]) -> ViewScores:
-    up, pose, known, centre = (
-        np.array([getattr(row, name) for row in rows]) for name in ("up", "pose", "pose_known_up", "centre")
+    up, pose, known, centre, size = (
+        np.array([getattr(row, name) for row in rows]) for name in ("up", "pose", "pose_known_up", "centre", "size")
     )
     named = [row.correct for row in rows if row.correct is not None]
     return ViewScores(
@@ -162,4 +166,5 @@ def _score(rows: Sequence[_Row]) -> ViewScores:
         pose_degrees=float(np.median(pose)),
         pose15_known_up=float((known <= 15).mean()),
         centre=float(np.median(centre)),
+        size=float(np.median(size)),
     )

@@ -226,7 +226,8 @@ class ViewScores:
         up10: share with the up direction within 10°, and up_degrees: its median error.
         pose15: share with the orientation within 15°, up to symmetry, and pose_degrees: its median error.
         pose15_known_up: the same share where the up direction is given.
-        centre: median distance of the predicted centre from that of the whole shape's bounding box, in radii.
+        centre: median distance of the predicted centre from the mean of the whole shape's points, in its radii.
+        size: median relative error of the predicted radius; None where it was not measured.
     """
 
     views: int
@@ -237,6 +238,7 @@ class ViewScores:
     pose_degrees: float
     pose15_known_up: float
     centre: float
+    size: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -199,7 +199,16 @@ def _(result: PoseBaselinesResult) -> SummaryTable:
 
 @summarize.register
 def _(result: ViewsResult) -> SummaryTable:
-    head = ("input", "number", "accuracy", "up within 10°", "orientation within 15°", "with known up", "centre, radii")
+    head = (
+        "input",
+        "number",
+        "accuracy",
+        "up within 10°",
+        "orientation within 15°",
+        "with known up",
+        "centre, radii",
+        "size",
+    )
     title = f"Views of one side ({result.dataset}, {result.protocol} protocol, {result.shapes:,} shapes)"
     kinds = {f"{kind}, {what}": scores for kind, what, scores in _kinds(result)}
     return SummaryTable(title, head, [_view_cells(name, of) for name, of in {**result.groups, **kinds}.items()])
@@ -214,4 +223,4 @@ def _kinds(result: ViewsResult) -> Iterator[tuple[str, str, ViewScores]]:
 
 def _view_cells(name: str, of: ViewScores) -> list[str]:
     shares = (of.accuracy, of.up10, of.pose15, of.pose15_known_up)
-    return [name, f"{of.views:,}", *map(format_percent, shares), f"{of.centre:.2f}"]
+    return [name, f"{of.views:,}", *map(format_percent, shares), f"{of.centre:.2f}", format_percent(of.size)]
