@@ -22,6 +22,7 @@ from .upright_reader import ReaderSize, UprightReader, UprightReading
 _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
 _TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
 _TILT = 0.02  # of right poses in training, in radians
+_NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
 _SNAP = math.cos(math.radians(3))
 
 
@@ -33,7 +34,7 @@ class UprightConfig(NetworkConfig):
         frames: number of points that are read.
         scorer: the reader that scores every candidate.
         reader: the reader of the best candidates.
-        read: number of candidates that are read.
+        read: largest number of candidates that are read; those with a probability below 1% are not.
         wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
         dropout: share of a summary's values that training leaves out.
     """
@@ -108,7 +109,9 @@ class UprightNet(Network):
             poses = torch.eye(4, dtype=positions.dtype, device=positions.device)[:1]
         scores = self._read(self.scorer, positions, normals, poses).upright
         order = scores.argsort(descending=True, stable=True)
-        best, rest = order[: self.config.read], order[self.config.read :]
+        likely = int((scores.softmax(0) >= _NEGLIGIBLE).sum())
+        count = max(1, min(self.config.read, likely))
+        best, rest = order[:count], order[count:]
         reading = self._read(self.reader, positions, normals, poses[best])
         # The scorer gives the probability that one of these is right; both readers together choose among them.
         among = (0.5 * (reading.upright + scores[best])).softmax(0)
