@@ -106,7 +106,7 @@ benchmark: $(READY)
 	$(BIN)/python -m benchmarks.bench_startup
 	$(BIN)/python -m benchmarks.hundred_poses
 
-# The methods of the paper's tables, each trained for as many minutes and measured, one after the other; stopped, it
+# The methods of the paper's tables, each trained for as many processor minutes and measured, one after the other; stopped, it
 # goes on where it was: make baselines MINUTES=30 MODELNET10=ModelNet10.zip MODELNET40=ModelNet40
 MINUTES ?= 30
 baselines: $(READY)

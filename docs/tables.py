@@ -190,7 +190,15 @@ def budgets() -> str:
         about = [name, DATASETS.get(row["dataset"], row["dataset"]), published.get(name, DASH)]
         costs = [f"{int(row['parameters']):,}", minutes + longer, row["epochs"], row["threads"]]
         rows.append([*about, *costs, f"{float(row['milliseconds']):.1f}"])
-    head = ("method", "trained on", "parameters, published", "parameters, here", "minutes", "epochs", "threads")
+    head = (
+        "method",
+        "trained on",
+        "parameters, published",
+        "parameters, here",
+        "processor minutes",
+        "epochs",
+        "threads",
+    )
     return _table((*head, "ms per shape"), rows)
 
 

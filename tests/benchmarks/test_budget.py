@@ -1,7 +1,6 @@
 """Training for a number of minutes: what is written, that it goes on where it was, and equal budgets."""
 
 import csv
-import json
 
 import pytest
 from benchmarks.baselines import budget
@@ -41,7 +40,10 @@ def test_every_budget_is_printed_and_kept(folder, done):
     for name, row in rows.items():
         assert f"{name}: {int(row['parameters']):,} parameters, {float(row['minutes']):.1f} of 0.02 minutes" in done
         assert float(row["milliseconds"]) > 0
-        assert int(row["epochs"]) == json.loads((folder / "out" / row["run"] / "budget.json").read_text())["epochs"]
+        taken, epochs = float(row["minutes"]), int(row["epochs"])
+        assert epochs == 1 or taken <= 0.02 + 0.005  # as printed
+        assert epochs + 1 > int(0.02 / (taken / epochs + 0.005))  # no fewer than fit
+        assert (row["longer"] == "True") <= (epochs == 1)
 
 
 def test_results_are_what_tables_read(folder, done):
