@@ -22,7 +22,7 @@ from torch import Tensor
 from benchmarks import measure, plain_network
 from qecnet.algebra import random_quaternion
 from qecnet.geometry import OrientedPoints
-from qecnet.nn import Network, QECConfig, QECNet, create_network, spread_loss, use_fused_routing
+from qecnet.nn import Network, QECConfig, QECNet, create_network, spread_loss, use_compiled_operators
 
 BATCH, SEED = 8, 0
 
@@ -85,9 +85,9 @@ def rows(classes: int) -> list[dict[str, Any]]:
     ):
         what = f"{what}, {classes} classes, batch of {BATCH}"
         before, eager = milliseconds(slow, 6) / BATCH, milliseconds(fast, 6) / BATCH
-        use_fused_routing()
+        use_compiled_operators()
         fused = milliseconds(fast, 6) / BATCH
-        use_fused_routing(False)
+        use_compiled_operators(False)
         limit = f"≤ {fused_aim} ms" if classes == 40 else ""
         table += [
             row(what, eager, "ms a shape", "plain formulas + eigh", before, aim),
@@ -112,7 +112,7 @@ def peak_memory(which: str, result: Any) -> None:
     """In a fresh process: by how much a training step of batch 8, 40 classes, raises the peak; in MB."""
     batch, labels, net = make_batch(), torch.arange(BATCH), make_paper_network(40)
     if which == "fused":
-        use_fused_routing()
+        use_compiled_operators()
     forward = (lambda: plain_network.network(net, batch)) if which == "plain" else (lambda: net(batch).activations)
     before = megabytes("VmHWM")
     training(net, forward, labels)()
@@ -150,7 +150,7 @@ def activations(net: Network, batch: OrientedPoints) -> Tensor:
 
 def parts() -> list[dict[str, Any]]:
     """The share of each kind of operation in a training step with fused routing, as torch's profiler has it."""
-    use_fused_routing()
+    use_compiled_operators()
     table = []
     for classes in (10, 40):
         net, batch, labels = make_network("paper", classes), make_batch(), torch.arange(BATCH) % classes

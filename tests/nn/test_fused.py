@@ -9,7 +9,7 @@ import torch
 from tests.nn.clouds import random_cloud
 
 from qecnet.geometry import farthest_points
-from qecnet.nn import Capsules, Pooling, QECModule, fused, use_fused_routing
+from qecnet.nn import Capsules, Pooling, QECModule, fused, use_compiled_operators
 from qecnet.nn.fused import build
 
 WEIGHTINGS = ["sigmoid", "linear", "lq"]
@@ -22,9 +22,9 @@ def compiled(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
         build.library.cache_clear()
-        assert use_fused_routing()
+        assert use_compiled_operators()
     yield
-    use_fused_routing(False)
+    use_compiled_operators(False)
 
 
 def make_modules(dtype, weighting="sigmoid", iterations=3, exponent=1.0, nonlinearity="none"):
@@ -81,9 +81,9 @@ def test_results_and_gradients_are_those_of_float64(weighting, iterations, expon
     found = results_and_gradients(make_modules(torch.float32, **setting), *make_cloud(torch.float32))
     assert difference(found[0], exact[0]) < 5e-5
     assert difference(found[1], exact[1]) < 2e-3
-    use_fused_routing(False)
+    use_compiled_operators(False)
     eager = results_and_gradients(make_modules(torch.float32, **setting), *make_cloud(torch.float32))
-    use_fused_routing()
+    use_compiled_operators()
     assert difference(found[0], exact[0]) < 8 * difference(eager[0], exact[0]) + 1e-6
     assert not torch.equal(found[0][1], eager[0][1])  # or the operator was not asked
 
@@ -150,9 +150,9 @@ def test_gradients_through_all_iterations_are_left_to_eager_mode():
     capsules, pooling = make_cloud(torch.float32)
     module.gradients = "all"
     given = module(capsules, pooling)
-    use_fused_routing(False)
+    use_compiled_operators(False)
     assert torch.equal(module(capsules, pooling).activations, given.activations)
-    use_fused_routing()
+    use_compiled_operators()
 
 
 def test_pooling_graphs_are_those_of_each_cloud_on_its_own():
@@ -182,19 +182,19 @@ def test_pooling_graphs_are_those_of_each_cloud_on_its_own():
 def test_without_a_compiler_a_warning_says_so(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     build.library.cache_clear()
-    with pytest.warns(UserWarning, match="routing is not compiled and will be slower: there is no C\\+\\+ compiler"):
-        assert not use_fused_routing()
+    with pytest.warns(UserWarning, match=r"not compiled, and networks are slower: there is no C\+\+ compiler"):
+        assert not use_compiled_operators()
     monkeypatch.undo()
     with warnings.catch_warnings(action="error"):
-        assert use_fused_routing()
+        assert use_compiled_operators()
 
 
 def test_a_compiler_that_fails_is_named(monkeypatch, tmp_path):
     monkeypatch.setenv("CXX", shutil.which("false"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     build.library.cache_clear()
-    with pytest.warns(UserWarning, match="will be slower: .*false failed"):
-        assert not use_fused_routing()
+    with pytest.warns(UserWarning, match="networks are slower: .*false failed"):
+        assert not use_compiled_operators()
     monkeypatch.undo()
     build.library.cache_clear()
-    assert use_fused_routing()
+    assert use_compiled_operators()

@@ -8,7 +8,7 @@ import torch
 
 from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion, rotate, to_matrix
 from qecnet.geometry import OrientedPoints, propose_poses
-from qecnet.nn import create_network, use_fused_routing
+from qecnet.nn import create_network, use_compiled_operators
 from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
 from qecnet.nn.upright_edges import pool_edges, see_neighbours
 from qecnet.nn.upright_reader import ReaderSize, UprightReader
@@ -154,10 +154,10 @@ def test_one_cloud_from_many_ups_is_the_same_as_a_copy_for_each():
 
 @pytest.fixture
 def fused():
-    if not use_fused_routing():
+    if not use_compiled_operators():
         pytest.skip("there is no C++ compiler")
     yield
-    use_fused_routing(False)
+    use_compiled_operators(False)
 
 
 def test_compiled_edges_and_their_gradients_are_those_of_pytorch(fused):
@@ -167,7 +167,7 @@ def test_compiled_edges_and_their_gradients_are_those_of_pytorch(fused):
     up = torch.nn.functional.normalize(torch.randn(3, 3, generator=generator()), dim=-1)
     results = []
     for on in (True, False):
-        use_fused_routing(on)
+        use_compiled_operators(on)
         features = torch.randn(3, 160, 16, generator=generator(1)).requires_grad_()
         weight = torch.randn(16, 14, generator=generator(2)).requires_grad_()
         pooled = pool_edges(up, points.positions, normals, neighbours, features, weight, 0.3)
@@ -182,7 +182,7 @@ def test_compiled_neighbours_are_those_of_pytorch_also_where_points_coincide(fus
     points[:, 50:] = points[:, :50]
     reader = UprightReader(ReaderSize(100, (20, 10), (8, 8, 8, 8), SMALL.widths), 2, 0.0)
     found = reader.find_neighbours(points)
-    use_fused_routing(False)
+    use_compiled_operators(False)
     for compiled, plain, below in zip(found, reader.find_neighbours(points), (100, 20, 20, 10), strict=True):
         here = points[:, : compiled.shape[1], None]
         far = [

@@ -71,7 +71,7 @@ class Settings:
         validation: fraction of the train split that is held out; 0 to train on all of it.
         validate_every: number of epochs between validations.
         fused: whether routing, or the neighbourhoods of the network `upright`, are compiled. Training is then several
-            times as fast on a CPU, and its numbers differ by rounding (`qecnet.nn.use_fused_routing`).
+            times as fast on a CPU, and its numbers differ by rounding (`qecnet.nn.use_compiled_operators`).
         seed: of the initial weights, the order of shapes and the augmentation. Frames and the held-out shapes do not
             depend on it.
     """

@@ -1,6 +1,6 @@
 """Routing, canonicalisation and neighbourhoods as compiled operators: several times as fast on a CPU as in PyTorch.
 
-Off unless `use_fused_routing` switches them on. Results are those of eager mode up to float32 rounding.
+Off unless `use_compiled_operators` switches them on. Results are those of eager mode up to float32 rounding.
 """
 
 import subprocess
@@ -24,18 +24,18 @@ __all__ = [
     "pool_edges_fused",
     "pool_fused",
     "route_fused",
-    "use_fused_routing",
+    "use_compiled_operators",
 ]
 
 _on = False
 
 
-def use_fused_routing(on: bool = True) -> bool:
+def use_compiled_operators(on: bool = True) -> bool:
     """Switch compiled operators on, or off with `on=False`: of QEC modules, and of the network `upright`.
 
     They apply to float32 on a CPU, except to gradients through all iterations (`gradients="all"`). The first call
     compiles them with the system's C++ compiler (`CXX`, c++, g++ or clang++), which takes some seconds, and keeps them
-    in the user's cache folder. Where that fails, a warning says why, and modules go on without them.
+    in the user's cache folder. Where that fails, a warning says why, and networks run in PyTorch instead.
 
     Returns:
         Whether they are in use now.
@@ -47,7 +47,7 @@ def use_fused_routing(on: bool = True) -> bool:
             library()
             _on = True
         except (OSError, subprocess.SubprocessError) as error:
-            warnings.warn(f"routing is not compiled and will be slower: {reason(error)}", stacklevel=2)
+            warnings.warn(f"operators are not compiled, and networks are slower: {reason(error)}", stacklevel=2)
     return _on
 
 
