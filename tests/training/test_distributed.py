@@ -13,7 +13,8 @@ from qecnet.files import read_tensors
 pytestmark = pytest.mark.slow
 
 TRAINING = "qecnet.training"
-TWO = ("torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", TRAINING)
+RUN = ("torch.distributed.run", "--standalone", "--nproc-per-node")
+TWO = (*RUN, "2", "-m", TRAINING)
 ROUNDING = 1e-5
 """Of float32: gradients are sums in another order, and Adam's steps of 0.001 hardly enlarge what that changes."""
 
@@ -29,16 +30,21 @@ def last_rank(launcher):
 
 
 def test_gradients_and_losses_are_those_of_one_process(finished, options, tmp_path):
-    """After one step, Adam's first moment is a tenth of the gradient. 39 shapes make pieces of unequal size."""
-    for name, command in (("one", (TRAINING,)), ("two", TWO)):
-        finished(*command, *options(tmp_path / name, epochs=1, batch_size=39, siamese=0.1))
-    one, two = (tensors(tmp_path / name, "optimizer/") for name in ("one", "two"))
+    """After one step, Adam's first moment is a tenth of the gradient. 39 shapes make pieces of unequal size.
+
+    In float64: the float32 gradient of one process differs by up to 1e-3 of the largest element from the true one.
+    """
+    script = str(Path(__file__).with_name("double.py"))
+    for count in ("1", "2"):
+        finished(*RUN, count, script, *options(tmp_path / count, epochs=1, batch_size=39, siamese=0.1))
+    one, two = (tensors(tmp_path / count, "optimizer/") for count in ("1", "2"))
     for name in (name for name in one if name.endswith("exp_avg")):
+        assert one[name].dtype == torch.float64
         assert one[name].abs().max() > 0, name
-        torch.testing.assert_close(two[name], one[name], rtol=ROUNDING, atol=1e-7)
-    rows = [read_tensors(tmp_path / name / "checkpoint.safetensors")[1]["rows"][0] for name in ("one", "two")]
+        torch.testing.assert_close(two[name], one[name], rtol=1e-9, atol=1e-13)
+    rows = [read_tensors(tmp_path / count / "checkpoint.safetensors")[1]["rows"][0] for count in ("1", "2")]
     for name in ("loss", "pose_loss", "train_accuracy", "validation_nr", "validation_ar"):
-        assert rows[1][name] == pytest.approx(rows[0][name], rel=ROUNDING)
+        assert rows[1][name] == pytest.approx(rows[0][name], rel=1e-9)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the processes of torchrun in /proc")
@@ -52,7 +58,7 @@ def test_a_rank_that_dies_ends_the_run_and_it_resumes_to_the_same_parameters(
     os.kill(last_rank(run.pid), signal.SIGKILL)
     _, errors = run.communicate(timeout=300)
     assert run.returncode != 0
-    assert "another process of this run has ended; see its message, then go on from the last checkpoint" in errors
+    assert "another process of this run has ended; see its message, then continue from the last checkpoint" in errors
     assert not (two / "result.json").exists()
     finished(*TWO, *arguments, "--resume")
     finished(TRAINING, *options(one, epochs=4))
