@@ -3,8 +3,9 @@
     make fuzz COUNT=100000 SEED=0
     python -m benchmarks.fuzz --seed 0 --only 4711   # one input again
 
-Inputs are read in a process of their own. Another exception, more than 5 s of processor time, more than 200 MB above
-the sound files, or a crash is a finding: its input is kept in build/fuzz, and it is listed in results/fuzz.json.
+Inputs are read in a process of their own. Another exception, output on stderr, more than 5 s of processor time, more
+than 200 MB above the sound files, or a crash is a finding: its input is kept in build/fuzz, and it is listed in
+results/fuzz.json.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import base64
 import io
 import json
 import multiprocessing
+import os
 import resource
 import shutil
 import signal
@@ -296,14 +298,19 @@ def work(connection: Connection, folder: Path, seed: int, files: list[Sound]) ->
             raise ValueError(f"{sound.kind}: a sound file is {outcome}")
     sound_peak = _peak()
     connection.send(sound_peak)
-    while True:
-        changed = make_input(files, seed, connection.recv())
-        signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends the process, whatever it is doing
-        outcome = check(changed, folder / f"input{changed.suffix}", folder)
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        if (grown := _peak() - sound_peak) > MEGABYTES:
-            outcome = f"takes {grown:.0f} MB more than the sound files"
-        connection.send((outcome, _peak()))
+    with tempfile.TemporaryFile() as printed:
+        os.dup2(printed.fileno(), 2)  # of libraries that are not written in Python, too
+        while True:
+            changed = make_input(files, seed, connection.recv())
+            signal.setitimer(signal.ITIMER_PROF, SECONDS)  # ends the process, whatever it is doing
+            outcome = check(changed, folder / f"input{changed.suffix}", folder)
+            signal.setitimer(signal.ITIMER_PROF, 0)
+            if printed.seek(0, os.SEEK_END):
+                outcome = f"prints to stderr as well: {outcome}"
+                printed.truncate(0)
+            if (grown := _peak() - sound_peak) > MEGABYTES:
+                outcome = f"takes {grown:.0f} MB more than the sound files"
+            connection.send((outcome, _peak()))
 
 
 def _peak() -> float:

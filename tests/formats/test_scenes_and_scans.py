@@ -2,6 +2,7 @@
 
 import base64
 import json
+import multiprocessing
 import sys
 
 import numpy as np
@@ -265,3 +266,25 @@ def test_counts_that_a_scan_has_no_room_for_are_refused_at_once(tmp_path, suffix
     path.write_bytes(data)
     with pytest.raises(ReadError, match=sentence):
         read(path)
+
+
+@pytest.mark.parametrize(("place", "value"), [(-8, 0), (-4, 4)], ids=["no items", "smaller items"])
+def test_a_damaged_laz_prints_nothing_but_the_error(tmp_path, capfd, place, value):
+    """The decoder panics on both, and would print a backtrace."""
+    path = tmp_path / "a.laz"
+    write(path, PointCloud(torch.from_numpy(np.random.default_rng(0).normal(size=(50, 3)))))
+    data = bytearray(path.read_bytes())
+    data[int.from_bytes(data[96:100], "little") + place] = value  # in the record that describes the compression
+    path.write_bytes(data)
+    with pytest.raises(ReadError, match="the file is damaged"):
+        read(path)
+    assert capfd.readouterr().err == ""
+
+
+@pytest.mark.skipif("fork" not in multiprocessing.get_all_start_methods(), reason="needs a system that can fork")
+def test_a_laz_is_read_in_a_process_forked_after_another_was_read(tmp_path):
+    path = tmp_path / "a.laz"
+    write(path, PointCloud(torch.eye(3)))
+    expected = as_cloud(read(path)).points
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        assert torch.equal(as_cloud(pool.apply_async(read, (path,)).get(timeout=60)).points, expected)

@@ -1,9 +1,17 @@
-"""LAS and LAZ, the formats of laser scanners, through laspy. Takes the extra `qecnet[formats]`."""
+"""LAS and LAZ, the formats of laser scanners, through laspy. Takes the extra `qecnet[formats]`.
+
+LAZ is decoded on one thread: the threads of the parallel decoder are missing from a process that is forked after its
+first use, which then waits for them for ever.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -16,6 +24,8 @@ from qecnet.geometry import PointCloud
 
 _VARIABLE_CHUNKS = 0xFFFFFFFF
 _LARGEST_CHUNK = 5_000_000  # points; a hundred times what LASzip writes
+_STDERR = 2  # the descriptor, which the decoder writes to, not Python's `sys.stderr`
+_stderr_lock = threading.Lock()
 _STEPS = 10**9  # coordinates are stored as whole multiples of a scale; int32 holds two billion
 
 
@@ -31,11 +41,16 @@ def _parse(data: bytes) -> Parts:
     return Parts(points)
 
 
+def _import_laspy() -> Any:
+    return import_extra("laspy", "a LAS or LAZ file")
+
+
 def _load(data: bytes) -> Any:
-    laspy = import_extra("laspy", "a LAS or LAZ file")
+    laspy = _import_laspy()
     _check_records(data)
     try:
-        with laspy.open(io.BytesIO(data), closefd=False) as reader:
+        stream, backend = io.BytesIO(data), laspy.LazBackend.Lazrs
+        with _silence_decoder(), laspy.open(stream, closefd=False, laz_backend=backend) as reader:
             header = reader.header
             size = header.point_count * header.point_format.size
             if header.are_points_compressed:
@@ -53,6 +68,25 @@ def _load(data: bytes) -> Any:
         raise Malformed(f"cannot be read as LAS or LAZ ({str(error)[:60]}); the file is damaged") from error
 
 
+@contextmanager
+def _silence_decoder() -> Iterator[None]:
+    """Discards what is written to stderr meanwhile: the decoder of LAZ prints a backtrace before it raises."""
+    with _stderr_lock:
+        try:
+            stderr = os.dup(_STDERR)
+        except OSError:  # closed, so that nothing can be printed
+            yield
+            return
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, _STDERR)
+        os.close(nowhere)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, _STDERR)
+            os.close(stderr)
+
+
 def _check_records(data: bytes) -> None:
     """Refuses more records than the file has room for: laspy would read them one by one."""
     for place, least, since in ((100, 54, 0), (243, 60, 4)):  # variable length records, and extended ones
@@ -63,10 +97,10 @@ def _check_records(data: bytes) -> None:
 
 
 def _check_chunk_size(header: Any) -> None:
-    """Refuses chunks of more points than any writer makes: the decoder of LAZ allocates a whole one."""
+    """Refuses chunks of no points, or of more than any writer makes: the decoder of LAZ allocates a whole one."""
     for record in header.vlrs.get("LasZipVlr"):
         (size,) = struct.unpack_from("<I", record.record_data, 12)
-        if size != _VARIABLE_CHUNKS and size > max(header.point_count, _LARGEST_CHUNK):
+        if size != _VARIABLE_CHUNKS and not 0 < size <= max(header.point_count, _LARGEST_CHUNK):
             raise Malformed(f"declares compressed chunks of {size:,} points each; the file is damaged")
 
 
@@ -99,13 +133,13 @@ def _set_points(file: Any, points: Array) -> None:
 
 
 def _save(file: Any, compress: bool) -> bytes:
-    out = io.BytesIO()
-    file.write(out, do_compress=compress)
+    laspy, out = _import_laspy(), io.BytesIO()
+    file.write(out, do_compress=compress, laz_backend=laspy.LazBackend.Lazrs)
     return out.getvalue()
 
 
 def _encode(cloud: PointCloud, compress: bool) -> bytes:
-    laspy = import_extra("laspy", "a LAS or LAZ file")
+    laspy = _import_laspy()
     header = laspy.LasHeader(point_format=0, version="1.2")
     header.scales = np.full(3, 1e-12)
     file = laspy.LasData(header)
