@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.nn.functional import normalize
 
-from qecnet.datasets import ViewConfig, make_shape, sample_view
+from qecnet.datasets import ViewConfig, make_shape, sample_view, sample_view_from
 from qecnet.geometry import Mesh, PointCloud
 
 PLAIN = {"pixels": 0, "noise": 0.0, "grazing": 0.0}
@@ -149,6 +149,27 @@ def test_views_are_merged_and_each_point_knows_its_camera(chair):
     assert numbers == {1, 2, 3}
 
 
+def test_a_given_camera_sees_the_side_that_faces_it(ball):
+    """Of a ball of radius r, a camera at distance d sees what lies more than r²/d towards it."""
+    centre = torch.tensor([5.0, 0, 1], dtype=torch.float64)
+    for seed in range(3):
+        direction = normalize(torch.randn(3, generator=generator(seed), dtype=torch.float64), dim=-1)
+        place = centre + 6 * direction
+        view = sample_view_from(ball, place, generator(), ViewConfig(**PLAIN))
+        assert torch.allclose(view.cameras, place[None], atol=1e-6)
+        assert torch.equal(view.cloud.viewpoint, view.cameras[0])
+        towards = (view.cloud.points - centre) @ direction
+        assert towards.quantile(0.02) == pytest.approx(4 / 6, abs=0.1)
+        assert view.visible == pytest.approx((1 - 2 / 6) / 2, abs=0.03)
+
+
+def test_a_given_camera_sees_what_a_random_one_saw_there(chair):
+    random = see(chair, 5)
+    same = sample_view_from(chair, random.cameras[0], generator(5), ViewConfig(**PLAIN))
+    assert same.visible == pytest.approx(random.visible, abs=1e-3)
+    assert len(same.cloud) == pytest.approx(len(random.cloud), rel=0.01)
+
+
 def test_the_seed_decides_everything(chair):
     config = ViewConfig(cameras=(1, 3), floor=0.5)
     once, again, other = (sample_view(chair, generator(seed), config) for seed in (1, 1, 2))
@@ -186,3 +207,7 @@ def test_shapes_that_cannot_be_seen_are_one_sentence(chair):
         sample_view(PointCloud(torch.ones(20, 3), name="lamp"), generator())
     with pytest.raises(ValueError, match="cameras see fewer than 9 points"):
         see(chair, pixels=2)
+    with pytest.raises(ValueError, match="the camera sees fewer than 9 points of it; move it"):
+        sample_view_from(chair, torch.tensor([0.0, -9, 0]), generator(), ViewConfig(pixels=2))
+    with pytest.raises(ValueError, match="the camera is inside the sphere around the shape; move it away"):
+        sample_view_from(chair, torch.zeros(3), generator())

@@ -1,7 +1,7 @@
 """Labelled collections of shapes (ModelNet, scanned objects, folders, procedural furniture) and their cached frames."""
 
 from qecnet.datasets.cache import FrameCache, frame_cache
-from qecnet.datasets.camera_views import View, ViewConfig, sample_view
+from qecnet.datasets.camera_views import View, ViewConfig, sample_view, sample_view_from
 from qecnet.datasets.class_folders import is_ignored
 from qecnet.datasets.dataset import Dataset, Item, derive_seed, stratified_split
 from qecnet.datasets.furniture import FURNITURE_CLASSES, make_furniture, make_shape
@@ -27,6 +27,7 @@ __all__ = [
     "make_shape",
     "open_dataset",
     "sample_view",
+    "sample_view_from",
     "stratified_split",
     "symmetry_of",
     "training_symmetry",

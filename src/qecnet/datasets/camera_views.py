@@ -7,7 +7,7 @@ less than a cell behind the first surface counts as seen. A mesh is sampled firs
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -95,6 +95,59 @@ def sample_view(shape: Mesh | PointCloud, generator: torch.Generator, config: Vi
     """
     config = config or ViewConfig()
     rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
+    scene = _make_scene(shape, generator, config)
+    cameras, parts = [], []
+    for _ in range(int(rng.integers(config.cameras[0], config.cameras[1] + 1))):
+        for _ in range(_TRIALS):
+            camera = _random_direction(rng) * rng.uniform(*config.distance)
+            seen, points = _see(scene.surface, camera, rng, config)
+            if len(points) >= MIN_POINTS:
+                break
+        else:
+            raise ValueError(
+                f"{shape.name}: cameras see fewer than {MIN_POINTS} points of it; give more points or pixels"
+            )
+        cameras.append(camera)
+        parts.append((seen, points))
+    return _merge(scene, np.array(cameras), parts)
+
+
+def sample_view_from(
+    shape: Mesh | PointCloud, camera: Tensor, generator: torch.Generator, config: ViewConfig | None = None
+) -> View:
+    """See a shape from a given place.
+
+    Args:
+        shape: as for `sample_view`.
+        camera: (3,) where the camera is, in the shape's coordinates.
+        generator: decides everything that is random.
+        config: of the camera; its number and distance do not matter.
+
+    Raises:
+        ValueError: if all points of the shape are the same, or the camera is inside its sphere or hardly sees it.
+    """
+    config = config or ViewConfig()
+    rng = np.random.default_rng(int(torch.randint(2**62, (), generator=generator)))
+    scene = _make_scene(shape, generator, config)
+    place = (camera.double().numpy(force=True) - scene.centre) / scene.radius
+    if not 1 < np.square(place).sum() < float("inf"):
+        raise ValueError(f"{shape.name}: the camera is inside the sphere around the shape; move it away")
+    seen, points = _see(scene.surface, place, rng, config)
+    if len(points) < MIN_POINTS:
+        raise ValueError(f"{shape.name}: the camera sees fewer than {MIN_POINTS} points of it; move it")
+    return _merge(scene, place[None], [(seen, points)])
+
+
+class _Scene(NamedTuple):
+    """The points of a whole shape, and the same (N, 3) float32 at radius 1 about the middle of their bounding box."""
+
+    whole: PointCloud
+    surface: Array
+    centre: Array
+    radius: float
+
+
+def _make_scene(shape: Mesh | PointCloud, generator: torch.Generator, config: ViewConfig) -> _Scene:
     whole = shape.sample(config.surface, generator) if isinstance(shape, Mesh) else shape
     world = whole.points.double().numpy(force=True)
     low, high = world.min(0), world.max(0)
@@ -102,31 +155,24 @@ def sample_view(shape: Mesh | PointCloud, generator: torch.Generator, config: Vi
     radius = float(np.sqrt(np.square(world - centre).sum(1).max()))
     if not 0 < radius < float("inf"):
         raise ValueError(f"{shape.name}: its points are all the same or not finite; a camera needs a shape to see")
-    surface = ((world - centre) / radius).astype(np.float32)
-    count = int(rng.integers(config.cameras[0], config.cameras[1] + 1))
-    parts, cameras, visible = [], [], np.zeros(len(surface), bool)
-    for number in range(count):
-        for _ in range(_TRIALS):
-            camera = _random_direction(rng) * rng.uniform(*config.distance)
-            seen, points = _see(surface, camera, rng, config)
-            if len(points) >= MIN_POINTS:
-                break
-        else:
-            raise ValueError(
-                f"{shape.name}: cameras see fewer than {MIN_POINTS} points of it; give more points or pixels"
-            )
-        visible |= seen
-        cameras.append(camera * radius + centre)
-        parts.append((points.astype(np.float64) * radius + centre, np.full(len(points), number)))
-    points, seen_by = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    places = torch.from_numpy(np.array(cameras))
+    return _Scene(whole, ((world - centre) / radius).astype(np.float32), centre, radius)
+
+
+def _merge(scene: _Scene, cameras: Array, parts: list[tuple[Array, Array]]) -> View:
+    """The view of cameras (V, 3) at radius 1, from what each saw of the surface (N,) and the points it measured."""
+    whole, _, centre, radius = scene
+    seen, measured = zip(*parts, strict=True)
+    seen_by = np.repeat(np.arange(len(parts)), [len(points) for points in measured])
+    points = np.concatenate(measured).astype(np.float64) * radius + centre
+    places = torch.from_numpy(cameras * radius + centre)
     cloud = replace(
         whole,
         points=torch.from_numpy(points).to(whole.points.dtype),
         normals=None,
-        viewpoint=places[0] if count == 1 else None,
+        viewpoint=places[0] if len(places) == 1 else None,
     )
-    return View(cloud, places, torch.from_numpy(seen_by), float(visible.mean()), torch.from_numpy(centre), radius)
+    visible = float(np.any(seen, axis=0).mean())
+    return View(cloud, places, torch.from_numpy(seen_by), visible, torch.from_numpy(centre), radius)
 
 
 def _see(surface: Array, camera: Array, rng: np.random.Generator, config: ViewConfig) -> tuple[Array, Array]:
