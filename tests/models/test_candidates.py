@@ -2,6 +2,7 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,6 +10,7 @@ import torch
 import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate, to_matrix
 from qecnet.datasets import make_furniture
+from qecnet.datasets._solids import box, join, lathe
 from qecnet.geometry import Mesh, sample_points
 from qecnet.models import Answer, Candidate
 
@@ -85,6 +87,70 @@ def test_a_model_that_compares_none_shares_its_confidence_among_equivalents(chai
     assert len(answer.candidates) == len(answer.equivalents)
     assert sum(candidate.probability for candidate in answer.candidates) == pytest.approx(answer.confidence)
     assert answer.up_confidence == answer.confidence
+
+
+def turned(*degrees_and_shares, any_azimuth=False):
+    """Candidates that are rotations about z."""
+    half = [math.radians(angle) / 2 for angle, _ in degrees_and_shares]
+    poses = torch.tensor([[math.cos(h), 0, 0, math.sin(h)] for h in half], dtype=torch.float64)
+    shares = [share for _, share in degrees_and_shares]
+    return [Candidate(pose, share, any_azimuth) for pose, share in zip(poses, shares, strict=True)]
+
+
+@pytest.mark.parametrize(
+    ("candidates", "symmetry"),
+    [
+        (turned((0, 1.0)), 1),
+        (turned((0, 0.97), (90, 0.01), (180, 0.01), (270, 0.01)), 1),
+        (turned((0, 0.5), (90, 0.5)), 1),  # no rotation has that order
+        (turned((0, 0.6), (180, 0.4)), 2),
+        (turned((0, 0.5), (2, 0.1), (181, 0.4)), 2),
+        (turned((0, 0.45), (180, 0.45), (90, 0.05), (270, 0.05)), 2),
+        (turned((0, 0.3), (90, 0.25), (180, 0.25), (270, 0.2)), 4),
+        (turned((0, 0.9), (120, 0.1), any_azimuth=True), "any"),
+    ],
+)
+def test_symmetry_follows_from_who_shares_the_probability(candidates, symmetry):
+    on_its_side = Candidate(torch.tensor([1.0, 1, 0, 0], dtype=torch.float64) / math.sqrt(2), 0.9, any_azimuth=True)
+    for q in (torch.eye(4, dtype=torch.float64)[0], random_quaternion((), 5, dtype=torch.float64)):
+        rotated = [one._replace(pose=multiply(q, one.pose)) for one in candidates]
+        answer = replace(make_answer(*rotated), poses=q[None])
+        assert answer.symmetry == symmetry
+        count = 1 if symmetry == "any" else symmetry
+        turns = torch.arange(count) * 2 * math.pi / count
+        assert torch.allclose(
+            angular_distance(q, answer.equivalents), torch.minimum(turns, 2 * math.pi - turns).double()
+        )
+        assert torch.allclose(to_matrix(answer.equivalents)[..., 2], to_matrix(q)[..., 2].expand(count, 3))
+        other_way_up = on_its_side._replace(pose=multiply(q, on_its_side.pose))
+        assert replace(answer, verified=(other_way_up, *rotated)).symmetry == symmetry
+
+
+def test_the_symmetry_of_tables_and_chairs_in_any_pose(chairs):
+    model = qecnet.load("upright")
+    for shape, expected in (
+        (make_table("square"), 4),
+        (make_table("oblong"), 2),
+        (make_table("round"), "any"),
+        (chairs[0], 1),
+    ):
+        for q in (torch.eye(4, dtype=torch.float64)[0], random_quaternion((), 5, dtype=torch.float64)):
+            assert model.predict(rotate(q, shape)).symmetry == expected
+
+
+def make_table(kind):
+    """Points on a table, (N, 3): a top with a leg at each corner, or a round one with one leg and a round foot."""
+    deep = {"square": 0.5, "oblong": 0.25, "round": 0}[kind]
+    if kind == "round":
+        parts = [lathe(((0, z), (r, z), (r, z + h), (0, z + h)), 64) for r, z, h in ((0.6, 0.5, 0.05), (0.06, 0, 0.5))]
+        parts.append(lathe(((0, 0), (0.3, 0), (0.3, 0.04), (0, 0.04)), 64))
+    else:
+        corners = [(x, y) for x in (-0.47, 0.47) for y in (0.03 - deep, deep - 0.03)]
+        parts = [box((x - 0.03, x + 0.03), (y - 0.03, y + 0.03), (0, 0.5)) for x, y in corners]
+        parts.append(box((-0.5, 0.5), (-deep, deep), (0.5, 0.55)))
+    vertices, faces = join(parts)
+    mesh = Mesh(torch.from_numpy(vertices).double(), torch.from_numpy(faces))
+    return mesh.sample(10_000, torch.Generator().manual_seed(0)).points
 
 
 def test_a_flat_sheet_has_an_answer():

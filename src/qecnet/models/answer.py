@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
@@ -10,9 +11,10 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
-from qecnet.datasets import NO_SYMMETRY, symmetry_of
+from qecnet.datasets import NO_SYMMETRY, SymmetryGroup, symmetry_of
 
-_SAME_UP = math.cos(math.radians(10))
+_SAME = math.cos(math.radians(10))
+_SHARED = 0.2  # of the largest probability, from which on two orientations count as equally right
 
 
 class Candidate(NamedTuple):
@@ -21,10 +23,12 @@ class Candidate(NamedTuple):
     Attributes:
         pose: (4,), WXYZ, float64: rotates the canonical shape into this one.
         probability: 0 to 1.
+        any_azimuth: whether any rotation about its up direction may be as right.
     """
 
     pose: Tensor
     probability: float
+    any_azimuth: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +62,11 @@ class Answer:
     error: ClassVar[None] = None
 
     @property
+    def has_classes(self) -> bool:
+        """Whether the model tells classes apart; `upright` only knows which way is up."""
+        return len(self.classes) > 1
+
+    @property
     def label(self) -> str:
         """The class of the most activated capsule."""
         return self.classes[int(self.activations.argmax())]
@@ -74,15 +83,23 @@ class Answer:
 
     @property
     def symmetry(self) -> int | Literal["any"]:
-        """How many turns about the upright axis leave a shape of that class looking the same: 1, 2, 4, or any."""
-        return symmetry_of(self.label).order or "any"
+        """How many evenly spaced rotations about the upright axis are equally right: 1, 2, 4, or any.
+
+        Where the network compares candidates, it follows from them: rotations with similar probabilities are equally
+        right. Otherwise it is the symmetry declared for the class.
+        """
+        return self._symmetry_group.order or "any"
 
     @property
     def equivalents(self) -> Tensor:
-        """The poses that look the same by that symmetry, `pose` first; where any turn does, it alone. (K, 4), WXYZ"""
-        group = symmetry_of(self.label)
+        """The poses that are equally right by that symmetry, `pose` first; of any rotation, it alone. (K, 4), WXYZ"""
+        group = self._symmetry_group
         turns = (NO_SYMMETRY if group.order is None else group).elements()
         return canonicalize(multiply(self.pose, torch.from_numpy(turns)))
+
+    @property
+    def _symmetry_group(self) -> SymmetryGroup:
+        return _shared_symmetry(self.pose, self.verified) if self.verified else symmetry_of(self.label)
 
     @property
     def candidates(self) -> tuple[Candidate, ...]:
@@ -120,7 +137,7 @@ class Answer:
         if not self.verified:
             return self.confidence
         up = self.up
-        return min(1.0, sum(p for pose, p in self.verified if float(to_matrix(pose)[:, 2] @ up) >= _SAME_UP))
+        return min(1.0, sum(one.probability for one in self.verified if float(to_matrix(one.pose)[:, 2] @ up) >= _SAME))
 
     @property
     def scores(self) -> dict[str, float]:
@@ -174,6 +191,20 @@ class Alignment:
     def moved(self, points: Tensor) -> Tensor:
         """Points of the source (..., 3) where they come to lie on the target; float64."""
         return self.scale * rotate(self.rotation, points.double()) + self.translation
+
+
+def _shared_symmetry(pose: Tensor, candidates: Sequence[Candidate]) -> SymmetryGroup:
+    """The rotations about a pose's up direction that share the probability of the candidates with that direction."""
+    turns = to_matrix(multiply(conjugate(pose), torch.stack([one.pose for one in candidates])))
+    same_up = [(one, turn) for one, turn in zip(candidates, turns, strict=True) if float(turn[2, 2]) >= _SAME]
+    if same_up and same_up[0][0].any_azimuth:
+        return SymmetryGroup(None)
+    for group in (SymmetryGroup(4), SymmetryGroup(2)):
+        elements = to_matrix(torch.from_numpy(group.elements()))[:, :2, 0]
+        shares = [sum(one.probability for one, turn in same_up if float(turn[:2, 0] @ x) >= _SAME) for x in elements]
+        if min(shares) >= _SHARED * max(shares) > 0:
+            return group
+    return NO_SYMMETRY
 
 
 def relative_pose(source: Answer, target: Answer) -> Tensor:

@@ -262,10 +262,8 @@ def _candidates(prediction: Prediction, temperature: float) -> list[tuple[Candid
     raw = prediction.orientations.probabilities.cpu()
     shares = torch.where(raw > 0, calibrated(raw, temperature), 0.0)
     shares = shares / shares.sum(-1, keepdim=True).clamp_min(torch.finfo(shares.dtype).tiny)
-    return [
-        tuple(Candidate(pose, share) for pose, share in zip(each, chances.tolist(), strict=True) if share > _UNLIKELY)
-        for each, chances in zip(poses, shares, strict=True)
-    ]
+    columns = zip(poses, shares.tolist(), prediction.orientations.any_azimuth.tolist(), strict=True)
+    return [tuple(Candidate(*one) for one in zip(*each, strict=True) if one[1] > _UNLIKELY) for each in columns]
 
 
 def _direction(up: ArrayLike | None) -> Tensor | None:

@@ -13,6 +13,7 @@ HARMONICS = (1, 2, 4)
 _GRID = 360
 _MODES = 4
 _NEWTON = 5
+_OPEN = 0.75  # nats that a density is away from uniform; those of round shapes are less, of square ones more
 
 
 def add_votes(weights: Tensor, arrows: Tensor) -> Tensor:
@@ -73,6 +74,12 @@ def azimuth_modes(harmonics: Tensor) -> tuple[Tensor, Tensor]:
     mass = torch.zeros_like(angle).scatter_add(-1, nearest, density.softmax(-1))
     first = mass.argsort(dim=-1, descending=True, stable=True)
     return angle.gather(-1, first), mass.gather(-1, first)
+
+
+def azimuth_is_open(harmonics: Tensor) -> Tensor:
+    """Whether the density is so flat that any angle may be right. (rows, 3, 2) → (rows)"""
+    log = _log_density(harmonics, _grid(harmonics)).log_softmax(-1)
+    return (log.exp() * (log + math.log(_GRID))).sum(-1) < _OPEN
 
 
 def _log_density(harmonics: Tensor, angle: Tensor) -> Tensor:

@@ -41,21 +41,29 @@ class Orientations:
     Attributes:
         poses: (clouds, 24, 4), WXYZ, which rotate with the cloud. Padding has the identity.
         probabilities: (clouds, 24), at least 0, of padding 0; they add up to at most 1.
+        any_azimuth: (clouds, 24), whether any rotation about the pose's up direction may be as right.
     """
 
     poses: Tensor
     probabilities: Tensor
+    any_azimuth: Tensor
 
     @staticmethod
-    def best(poses: Tensor, probabilities: Tensor) -> "Orientations":
-        """The 24 likeliest of one cloud's poses (K, 4) with probabilities (K,)."""
+    def best(poses: Tensor, probabilities: Tensor, any_azimuth: Tensor) -> "Orientations":
+        """The 24 likeliest of one cloud's poses (K, 4) with probabilities (K,), and any_azimuth (K,)."""
         order = probabilities.argsort(descending=True, stable=True)[:_CANDIDATES]
         kept = poses.new_zeros(1, _CANDIDATES, 4)
         kept[..., 0] = 1
         kept[0, : len(order)] = poses[order]
         share = poses.new_zeros(1, _CANDIDATES)
         share[0, : len(order)] = probabilities[order]
-        return Orientations(kept, share)
+        is_open = any_azimuth.new_zeros(1, _CANDIDATES)
+        is_open[0, : len(order)] = any_azimuth[order]
+        return Orientations(kept, share, is_open)
+
+    def select(self, index: slice | Tensor) -> "Orientations":
+        """Take some of the clouds."""
+        return Orientations(*(getattr(self, field.name)[index] for field in fields(Orientations)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +122,7 @@ class Prediction:
             torch.cat([one.poses for one in predictions]),
             torch.cat([one.descriptor for one in predictions]),
             orientations=Orientations(
-                torch.cat([one.poses for one in found]), torch.cat([one.probabilities for one in found])
+                *(torch.cat([getattr(one, field.name) for one in found]) for field in fields(Orientations))
             ),
             whole=Whole(torch.cat([one.offset for one in whole]), torch.cat([one.growth for one in whole])),
         )
@@ -141,9 +149,7 @@ class Prediction:
     def select(self, index: slice | Tensor) -> "Prediction":
         """Take some of the clouds."""
         ballots = tuple(ballot.select(index) for ballot in self.ballots)
-        found = self.orientations
-        if found is not None:
-            found = Orientations(found.poses[index], found.probabilities[index])
+        found = self.orientations and self.orientations.select(index)
         whole = self.whole and self.whole.select(index)
         chosen = (self.activations[index], self.poses[index], self.descriptor[index])
         return Prediction(*chosen, ballots, found, whole=whole)

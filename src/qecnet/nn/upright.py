@@ -13,7 +13,7 @@ from torch import Tensor
 
 from ..algebra import conjugate, from_rotvec, multiply, nearest_with_up, rotate, to_matrix
 from ..geometry import OrientedPoints, snap_pose
-from .azimuth import azimuth_loss, azimuth_modes
+from .azimuth import azimuth_is_open, azimuth_loss, azimuth_modes
 from .capsules import fill
 from .prediction import Orientations, Prediction, Whole
 from .registry import Network, NetworkConfig, register_network
@@ -125,11 +125,13 @@ class UprightNet(Network):
         of_class = facing[:, 0][joint.argmax(0)]
         found = torch.cat((facing.flatten(0, 1), poses[rest]))
         probability = torch.cat(((chosen[:, None] * shares).flatten(), scores.softmax(0)[rest]))
+        is_open = azimuth_is_open(reading.harmonics)[:, None].expand_as(shares).flatten()
+        is_open = torch.cat((is_open, is_open.new_zeros(len(rest))))
         return Prediction(
             joint.sum(0)[None],
             of_class[None],
             (among[:, None] * reading.summary).sum(0)[None],
-            orientations=Orientations.best(found, probability),
+            orientations=Orientations.best(found, probability, is_open),
             whole=Whole(reading.offset[among.argmax()][None], reading.growth[among.argmax()][None]),
         )
 
