@@ -188,6 +188,21 @@ def test_the_version_is_said(run):
     assert result.stdout == f"qecnet {qecnet.__version__}\n"
 
 
+def test_a_model_without_classes_says_which_way_is_up(run, library):
+    asked = library / "cloud.npy", "--model", "upright"
+    heading, line = run("classify", *asked).stdout.splitlines()
+    assert heading.split() == ["file", "up", "confidence", "orientation", "ms"]
+    assert "object" not in line
+    row = json.loads(run("classify", *asked, "--json").stdout)
+    assert (row["label"], row["guess"], row["second"], row["scores"]) == (None, None, None, {})
+    assert "({:.2f}, {:.2f}, {:.2f})".format(*(value + 0.0 for value in row["up"])) in line
+    assert f"{row['confidence']:.2f}" in line
+    (found,) = csv.DictReader(io.StringIO(run("classify", *asked, "--csv").stdout))
+    assert (found["label"], float(found["confidence"])) == ("", row["confidence"])
+    unsure = run("classify", *asked, "--min-confidence", 1).stdout
+    assert ("unknown" in unsure) == (row["confidence"] < 1)
+
+
 def test_json_lists_the_likely_orientations(run, library):
     (row,) = map(json.loads, run("classify", library / "cloud.npy", "--json", "--model", "upright").stdout.splitlines())
     shares = [candidate["probability"] for candidate in row["candidates"]]

@@ -82,8 +82,9 @@ def classify(
 
     Example: qec classify scan.ply meshes/ --json
 
-    The orientation is the rotation from the canonical pose of the class to the shape. A file that cannot be read is
-    reported on standard error, the others are classified, and the exit code is 1.
+    The orientation is the rotation from the canonical pose of the class to the shape. A model without classes
+    (upright) prints which way is up instead. A file that cannot be read is reported on standard error, the others are
+    classified, and the exit code is 1.
     """
     with one_sentence():
         if as_json and as_csv:
@@ -116,13 +117,14 @@ def classify(
             print_csv(rows, {**_COLUMNS, "milliseconds": "number"}, sys.stdout, flush=True)
         else:
             label = max(map(len, loaded.classes))
-            columns = {
+            answer = {
                 "class": label + (len(" (?)") + len(UNKNOWN) if min_confidence else 0),
                 "confidence": -10,
                 "second guess": max(label, 12),
-                "orientation": 32,
-                "ms": -5,
             }
+            if len(loaded.classes) == 1:
+                answer = {"up": len("(-0.00, -0.00, -0.00)"), "confidence": -10}
+            columns = {**answer, "orientation": 32, "ms": -5}
             print_table(columns, _make_cells(rows), max(map(len, map(str, paths)), default=0))
         if failed:
             raise typer.Exit(1)
@@ -140,17 +142,21 @@ def _report_failures(results: Iterable[Answer | Failure], failed: list[Failure])
 def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]:
     if result.error is not None:
         return {"file": result.name, "error": result.error}
+    guess = result.label if result.has_classes else None
+    confidence = result.confidence if result.has_classes else result.up_confidence
+    scores = result.scores if result.has_classes else {}
     return {
         "file": result.name,
-        "label": result.label if result.confidence >= min_confidence else UNKNOWN,
-        "guess": result.label,
-        "confidence": round(result.confidence, _SCORE_DIGITS),
+        "label": guess if confidence >= min_confidence else UNKNOWN,
+        "guess": guess,
+        "confidence": round(confidence, _SCORE_DIGITS),
         "second": result.second,
         "pose": [round(value, _POSE_DIGITS) for value in result.pose.tolist()],
+        "up": [round(value, _POSE_DIGITS) for value in result.up.tolist()],
         "symmetry": result.symmetry,
         "candidates": [_describe_candidate(candidate) for candidate in result.likely_candidates()],
         "milliseconds": round(result.milliseconds, 1),
-        "scores": {label: round(score, _SCORE_DIGITS) for label, score in result.scores.items()},
+        "scores": {label: round(score, _SCORE_DIGITS) for label, score in scores.items()},
     }
 
 
@@ -167,7 +173,13 @@ def _describe(answer: Answer, min_confidence: float) -> dict[str, Any]:
 
 def _make_cells(rows: Iterable[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
     for row in rows:
-        if "error" not in row:
+        if "error" in row:
+            continue
+        confidence = f"{row['confidence']:.2f}"
+        numbers = angle_about_axis(row["pose"]), f"{row['milliseconds']:.0f}"
+        if row["guess"] is None:
+            up = ", ".join(f"{value:.2f}".replace("-0.00", "0.00") for value in row["up"])
+            yield row["file"], row["label"] or f"({up})", confidence, *numbers
+        else:
             label = row["label"] if row["label"] == row["guess"] else f"{row['label']} ({row['guess']}?)"
-            numbers = angle_about_axis(row["pose"]), f"{row['milliseconds']:.0f}"
-            yield row["file"], label, f"{row['confidence']:.2f}", row["second"] or "–", *numbers
+            yield row["file"], label, confidence, row["second"] or "–", *numbers

@@ -24,4 +24,5 @@ def models() -> None:
         model = load(name)
         default = " (default)" if name == DEFAULT_MODEL else ""
         print(f"{name}{default}: {model.network.title}, {count_parameters(model.network):,} parameters")
-        print(fill(printable(", ".join(model.classes)), 100, initial_indent="  ", subsequent_indent="  "))
+        known = ", ".join(model.classes) if len(model.classes) > 1 else "no classes: which way is up, for any shape"
+        print(fill(printable(known), 100, initial_indent="  ", subsequent_indent="  "))

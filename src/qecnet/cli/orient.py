@@ -171,7 +171,7 @@ def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
     from qecnet.models import Failure
 
     confidence = answer.up_confidence
-    known = f"{answer.label} with" if len(answer.classes) > 1 else "upright with"
+    known = f"{answer.label} with" if answer.has_classes else "upright with"
     if confidence < job.min_confidence:
         return Failure(
             answer.name,
@@ -192,7 +192,7 @@ def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
     return {
         "file": answer.name,
         "output": str(job.target),
-        "label": answer.label if len(answer.classes) > 1 else None,
+        "label": answer.label if answer.has_classes else None,
         "confidence": round(confidence, 4),
         "rotation": [round(value, 6) for value in rotation.tolist()],
         "written": not job.dry_run,
