@@ -16,11 +16,12 @@ import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+import trimesh
 from benchmarks.candidates import UP, choose, rotated_cloud
 from benchmarks.measure import RESULTS
 from rich.progress import track
-from scipy.spatial import ConvexHull
 from torch import Tensor
 
 import qecnet
@@ -136,13 +137,17 @@ def off(pose: Tensor, up: Tensor) -> float:
 
 
 def is_box(item: Item) -> bool:
-    """Whether a scanned object fills most of the box around its principal axes."""
+    """Whether 90% of a scanned object's surface lies on the faces of the smallest box around it.
+
+    On means within 2.5% of the box's mean side. Of the train half's 520 objects, 104 are boxes by this: product boxes,
+    cases of discs, drives. The next ones, from 2.6% on, are cartridges, sponges and bags.
+    """
     shape = item.load()
-    points = (shape.vertices if isinstance(shape, Mesh) else shape.points).double()
-    points = points - points.mean(0)
-    along = points @ torch.linalg.eigh(points.T @ points).eigenvectors
-    size = along.amax(0) - along.amin(0)
-    return bool(ConvexHull(along.numpy()).volume > 0.9 * float(size.prod()))
+    assert isinstance(shape, Mesh)
+    points = shape.sample(2000, torch.Generator().manual_seed(0)).points.double().numpy()
+    to_box, sides = trimesh.bounds.oriented_bounds(points)
+    inside = sides / 2 - np.abs(trimesh.transform_points(points, to_box))
+    return bool(np.quantile(inside.min(1), 0.9) < 0.025 * sides.mean())
 
 
 if __name__ == "__main__":
