@@ -105,6 +105,8 @@ def _scaled(matrix: Tensor) -> tuple[Packed, Tensor]:
 
 def _packing(like: Tensor) -> Tensor:
     """The (10, 16) matrix that packs a flattened 4×4 matrix; copied to a device once, so that nothing waits for it."""
+    if torch.compiler.is_compiling():  # a compiled graph may not keep its tensors in a dictionary
+        return _PACKING.to(like)
     key = like.device, like.dtype
     if key not in _packings:
         _packings[key] = _PACKING.to(like)

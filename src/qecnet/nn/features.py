@@ -154,7 +154,6 @@ class FeatureNet(Network):
 
     title = "capsules with features"
     normalises_batch = True
-    trusts_patches = True
     class_bias = "looks.0.scores.1.bias"
     config: FeatureConfig
 

@@ -36,14 +36,12 @@ class Network(nn.Module, ABC):
         has_poses: whether its poses say anything; otherwise they are the identity.
         normalises_batch: whether it trains on at least two clouds at a time.
         reads_candidates: whether it reads candidate poses, which `prepare` then proposes.
-        trusts_patches: whether what tells patches apart in `explain_patches` is how much their votes count.
         class_bias: the name of a parameter that has one value for each class.
     """
 
     has_poses: ClassVar[bool] = True
     normalises_batch: ClassVar[bool] = False
     reads_candidates: ClassVar[bool] = False
-    trusts_patches: ClassVar[bool] = False
     class_bias: ClassVar[str]
     title: ClassVar[str]
 
