@@ -13,6 +13,7 @@ from qecnet.datasets import open_dataset
 from qecnet.files import read_tensors
 from qecnet.nn import load_network
 from qecnet.training import command
+from qecnet.training.averaging import recalibrate
 from qecnet.training.batches import TrainingBatches
 from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
@@ -189,6 +190,24 @@ def test_the_average_moves_a_share_of_the_way_and_takes_the_networks_buffers(cac
     buffers = dict(state.network.named_buffers())
     assert any(buffer.abs().sum() > 0 for name, buffer in buffers.items() if name.endswith("running_mean"))
     assert all(torch.equal(buffer, buffers[name]) for name, buffer in present(state.average).named_buffers())
+
+
+def test_an_average_has_statistics_of_its_own(cache, tiny):
+    """Those that its own weights give, whatever the network's are; and the same ones each time."""
+    settings = tiny(config="pointnet", method="flare", ema=0.9)
+    average = present(new_state(settings, CLASSES, ALONE.device).average)
+    batches = TrainingBatches(cache, torch.arange(50), settings)
+    found = []
+    for spoilt in (1.0, 100.0):
+        for name, buffer in average.named_buffers():
+            if "running" in name:
+                buffer.fill_(spoilt)
+        recalibrate(average, batches.after(0, 0, slice(None)), ALONE.device)
+        found.append([buffer.clone() for buffer in average.buffers()])
+    assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
+    layers = [layer for layer in average.modules() if isinstance(layer, torch.nn.BatchNorm1d)]
+    assert all(layer.momentum == 0.1 for layer in layers)
+    assert any(present(layer.running_mean).abs().sum() > 0 for layer in layers)
 
 
 def test_validation_draws_nothing_and_leaves_the_network_as_it_was(cache, tiny):

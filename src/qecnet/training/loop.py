@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from qecnet.datasets import training_symmetry
+from qecnet.training.averaging import recalibrate
 from qecnet.training.batches import TrainingBatches, checksum, prefetched
 from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
 from qecnet.training.distributed import Processes
@@ -97,6 +98,8 @@ def train_network(
                 if stopping:
                     raise StoppedError(f"stopped in epoch {state.epoch + 1}, step {state.step} of {batches.steps}")
             row = _row(state, settings)
+            if state.average is not None:
+                recalibrate(state.average, batches.after(state.epoch, 0, slice(None)), processes.device)
             if (state.epoch + 1) % settings.validate_every == 0 or state.epoch + 1 == settings.epochs:
                 row |= validate(state.result, cache, held, turns, processes, views=settings.views > 0)
             state.rows.append(row)

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from qecnet.datasets import derive_seed
 from qecnet.models import weights_file
 from qecnet.nn import Network, start_from, use_compiled_operators
+from qecnet.training.averaging import update_average
 from qecnet.training.batches import Batch
 from qecnet.training.checkpoint import State
 from qecnet.training.distributed import Processes
@@ -124,10 +125,7 @@ def train_step(
     for optimizer in state.optimizers.values():
         optimizer.step()
     if state.average is not None:
-        for kept, new in zip(state.average.parameters(), state.network.parameters(), strict=True):
-            kept.lerp_(new.detach(), 1 - settings.ema)
-        for mine, current in zip(state.average.buffers(), state.network.buffers(), strict=True):
-            mine.copy_(current)
+        update_average(state.average, state.network, settings.ema)
     right = (prediction.label.view(-1, shapes) == batch.labels).double().mean(0).sum()
     sums = {name: shapes * value.item() for name, value in zip(found._fields, found, strict=True)}
     labelled = (batch.labels >= 0).sum().item()
