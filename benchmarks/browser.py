@@ -22,6 +22,7 @@ from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select
 
 FLAGS = (
     "--headless",
@@ -120,6 +121,11 @@ class Page:
         """Scrolls to a button and clicks it."""
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'nearest'})", self[name])
         self[name].click()
+        self.settle()
+
+    def select(self, name: str, value: str) -> None:
+        """Chooses an option of a list."""
+        Select(self[name]).select_by_value(value)
         self.settle()
 
     def slide(self, name: str, value: int) -> None:

@@ -41,9 +41,9 @@ def session(networks, store):
 
 @pytest.fixture
 def request_of():
-    def make(rotation=IDENTITY, kind="chair", upload=None, corruption=None, second=None, layers=(), compare=False):
+    def make(rotation=IDENTITY, kind="chair", upload=None, corruption=None, layers=(), **more):
         source = GalleryShape(kind, 1) if upload is None else UploadedShape(upload)
         shape = RotatedShape(source, tuple(rotation))
-        return Request(1, shape, corruption or CorruptionLevels(2_000), second, frozenset(layers), compare)
+        return Request(1, shape, corruption or CorruptionLevels(2_000), layers=frozenset(layers), **more)
 
     return make

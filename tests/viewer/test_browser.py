@@ -222,6 +222,45 @@ def test_a_second_shape_is_aligned(page):
     page.wait(lambda: "alignment" not in page.state)
 
 
+def test_candidates_are_shown_and_rotate_the_shape_upright(page):
+    assert not page["candidates"].is_displayed(), "this model compares none"
+    page.select("kind", "table")
+    page.select("model", "upright")
+    page.press("random")
+    state = page.state
+    assert state["model"] == "upright"
+    assert page["label"].text.endswith("%")
+    assert not page["bars"].is_displayed()
+    buttons = page["strip"].find_elements("tag name", "button")
+    candidates = state["answer"]["candidates"]
+    assert [button.text for button in buttons] == [f"{100 * one['probability']:.0f}%" for one in candidates]
+    assert len(candidates) == 2, "the table looks the same from both ends"
+    page.screenshot(SHOTS / "candidates.png")
+    for button, candidate in zip(buttons, candidates, strict=True):
+        expected = multiply(conjugate(quaternion(candidate["pose"])), quaternion(state["rotation"]))
+        button.click()
+        page.settle()
+        assert angular_distance(quaternion(page.state["rotation"]), expected) < np.radians(3)
+        assert button.get_attribute("aria-pressed") == "true"
+    page.screenshot(SHOTS / "candidate_chosen.png")
+
+
+def test_a_camera_sees_the_shape_from_here(page):
+    whole, seen = page.state, page.pixels()
+    page.press("see")
+    view = page.state
+    assert view["answer"]["label"] == "chair"
+    assert 0.2 < view["camera"]["visible"] < 0.7
+    assert view["answer"]["points"] < whole["answer"]["points"]
+    assert "of the surface" in page["confidence"].text
+    assert difference(seen, page.pixels()) > 0.005
+    page.screenshot(SHOTS / "camera.png")
+    page.press("whole")
+    assert "camera" not in page.state
+    assert page.state["answer"] == whole["answer"]
+    assert difference(seen, page.pixels()) < 0.002
+
+
 def test_pages_are_independent(page, address):
     first = page.driver.current_window_handle
     state = page.state

@@ -15,6 +15,8 @@ VALID = {
     "second": {"upload": 4, "rotation": [1, 0, 0, 0]},
     "layers": ["votes", "frames"],
     "compare": True,
+    "camera": [0, -3, 1.5],
+    "model": "upright",
 }
 
 
@@ -26,6 +28,8 @@ def test_a_valid_request_is_parsed():
         second=RotatedShape(UploadedShape(4), (1.0, 0.0, 0.0, 0.0)),
         layers=frozenset(("frames", "votes")),
         compare=True,
+        camera=(0.0, -3.0, 1.5),
+        model="upright",
     )
 
 
@@ -52,6 +56,11 @@ def test_a_valid_request_is_parsed():
         ({"layers": ["votes"] * 5}, "at most 4"),
         ({"layers": 3}, "layers is 3"),
         ({"compare": 1}, "compare is 1"),
+        ({"camera": [1, 2]}, "three numbers"),
+        ({"camera": [1, 2, 3, 4]}, "at most 3"),
+        ({"camera": [1, 2, 1e9]}, r"camera is 1000000000"),
+        ({"camera": [1, 2, float("nan")]}, "camera is nan"),
+        ({"model": 3}, "model is 3"),
         ({"more": 1}, "unknown field 'more'"),
         ({"id": "x" * 60_000}, "id is 'xxx"),
     ],

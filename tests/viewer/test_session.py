@@ -16,6 +16,7 @@ from qecnet.viewer.shape import view_shape
 from qecnet.viewer.wire import unpack
 
 LAYERS = ("frames", "patches", "capsules", "votes")
+IDENTITY, HALF = (1, 0, 0, 0), (0, 0, 0, 1)
 SECOND = RotatedShape(GalleryShape("chair", 2), (1, 0, 0, 0))
 
 
@@ -110,7 +111,7 @@ def test_layers_lie_on_a_shape_with_a_far_stray(session, store, request_of):
 def test_votes_lead_to_the_pose(which, request):
     networks = request.getfixturevalue(which)
     cloud = view_shape(make_shape("chair", 1), CorruptionLevels(2_000), networks.model.config).cloud
-    observation = networks.observer.observe(cloud)
+    observation = networks.observer(None).observe(cloud)
     rounds = networks.model.network.trace_votes(observation.points, observation.prediction)
     assert len(rounds) == max(1, len(observation.prediction.ballots))
     for found in rounds:
@@ -152,6 +153,58 @@ def test_alignment_finds_the_rotation_between_two_shapes(session, request_of):
     assert found["after"] < found["before"] / 3
     assert found["target"]["label"] == "chair"
     assert arrays["second.points"].shape == (10_000, 3)
+
+
+def test_a_camera_sees_one_side(session, request_of):
+    """It looks at a chair's back from behind: what is seen lies behind, and another rotation shows another side."""
+    whole, arrays = unpack(session.respond(request_of()))
+    points = arrays["shape.points"]
+    views = {}
+    places = {"back": (0, 4, 0), "front": (0, -4, 0), "turned": (0, -4, 0)}
+    for name, camera in places.items():
+        rotation = HALF if name == "turned" else IDENTITY
+        header, arrays = unpack(session.respond(request_of(rotation, camera=camera)))
+        assert header["view"]["camera"] == [*camera]
+        assert 0.1 < header["view"]["visible"] < 0.7
+        assert "shape.points" not in arrays
+        assert distance_to(points, arrays["view.points"]).max() < 0.15
+        assert len(arrays["view.points"]) == header["answer"]["points"] <= 2_000
+        views[name] = arrays["view.points"]
+    assert views["back"].mean(0)[1] > views["front"].mean(0)[1]
+    np.testing.assert_allclose(views["back"].mean(0), views["turned"].mean(0), atol=0.05)
+    assert "view" not in unpack(session.respond(request_of()))[0]
+    assert unpack(session.respond(request_of()))[0]["answer"] == whole["answer"]
+
+
+def test_corruptions_apply_to_what_the_camera_sees(session, request_of):
+    few = request_of(camera=(0, -4, 1), corruption=CorruptionLevels(300))
+    assert unpack(session.respond(few))[0]["answer"]["points"] == 300
+
+
+@pytest.mark.parametrize("camera", [(0, 0, 0), (0, 0.3, 0)])
+def test_a_camera_inside_the_shape_is_one_sentence(session, request_of, camera):
+    with pytest.raises(ValueError, match="chair: the camera is inside"):
+        session.respond(request_of(camera=camera))
+
+
+def test_another_model_is_loaded_when_it_is_asked_for(session, request_of):
+    first, _ = unpack(session.respond(request_of()))
+    assert (first["model"], first["answer"]["candidates"]) == ("modelnet10", [])
+    header, _ = unpack(session.respond(request_of(model="upright")))
+    assert header["model"] == "upright"
+    shares = [candidate["probability"] for candidate in header["answer"]["candidates"]]
+    assert shares == sorted(shares, reverse=True)
+    assert 0.9 < sum(shares) < 1 + 1e-6
+    rotation = rotations(1)[0]
+    rotated, _ = unpack(session.respond(request_of(rotation.tolist(), model="upright")))
+    assert angular_distance(pose_of(rotated), multiply(rotation, pose_of(header))) < np.radians(2)
+
+
+@pytest.mark.parametrize("name", ["nothing", "../../secret.safetensors", "x" * 9999])
+def test_only_models_of_the_viewer_are_loaded(session, request_of, name):
+    with pytest.raises(ValueError, match=r"it must be one of modelnet10, .*upright") as caught:
+        session.respond(request_of(model=name))
+    assert len(str(caught.value)) < 300
 
 
 def test_corruptions_do_what_they_say(networks):

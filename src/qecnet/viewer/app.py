@@ -204,7 +204,7 @@ class ViewerApp:
         return {
             "key": key,
             "version": __version__,
-            "model": model.name,
+            "models": [*self._networks.names],
             "points": model.config.points,
             "gallery": [*FURNITURE_CLASSES],
             "file": None if self._file is None else self._file.name,

@@ -12,9 +12,12 @@ from typing import Any, Literal, get_args
 from qecnet.datasets import FURNITURE_CLASSES
 
 Layer = Literal["frames", "patches", "capsules", "votes"]
+Rotation = tuple[float, float, float, float]
+Place = tuple[float, float, float]
 Check = Callable[[str, Any], Any]
 
 _LARGEST = 2**31 - 1
+_FARTHEST = 1000.0
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,7 @@ class RotatedShape:
     """A shape and the rotation about its centre that the user gave it, WXYZ."""
 
     source: Source
-    rotation: tuple[float, float, float, float]
+    rotation: Rotation
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,9 @@ class Request:
         corruption: applied to the first shape.
         layers: what is shown of the network's inner state.
         compare: whether the network that is not equivariant answers as well.
+        camera: the place of a camera relative to the centre of the first shape, whose radius is 1: the model is given
+            what the camera sees of the shape. None gives it the whole shape.
+        model: name of the model; None for the one that the viewer was started with.
     """
 
     id: int
@@ -72,6 +78,8 @@ class Request:
     second: RotatedShape | None = None
     layers: frozenset[Layer] = frozenset()
     compare: bool = False
+    camera: Place | None = None
+    model: str | None = None
 
 
 def parse_request(text: str) -> Request:
@@ -151,6 +159,19 @@ def _rotation(name: str, value: Any) -> tuple[float, ...]:
     return tuple(parts)
 
 
+def _place(name: str, value: Any) -> tuple[float, ...]:
+    parts = _list(_number(-_FARTHEST, _FARTHEST), 3)(name, value)
+    if len(parts) != 3:
+        raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a place, three numbers")
+    return tuple(parts)
+
+
+def _text(name: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise ValueError(f"{name} is {reprlib.repr(value)}; it must be a text")
+    return value
+
+
 def _shape(name: str, value: Any) -> RotatedShape:
     if isinstance(value, dict) and "upload" in value:
         given = _record({"upload": _integer(0, _LARGEST), "rotation": _rotation})(name, value)
@@ -180,5 +201,7 @@ _REQUEST = _record(
         "second": _optional(_shape),
         "layers": lambda name, value: frozenset(_list(_one_of(*get_args(Layer)), 4)(name, value)),
         "compare": _one_of(True, False),
+        "camera": _optional(_place),
+        "model": _optional(_text),
     },
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import reprlib
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -9,27 +11,48 @@ from typing import Any
 from torch import Tensor
 
 from qecnet.datasets import make_shape
-from qecnet.geometry import Mesh, PointCloud
-from qecnet.models import Alignment, Answer, Model, load, residual
+from qecnet.geometry import Mesh, PointCloud, PrepareConfig
+from qecnet.models import Alignment, Answer, Model, list_models, load, residual
 from qecnet.nn import calibrated
 from qecnet.viewer.layers import layer_arrays
 from qecnet.viewer.observation import Observation, Observer, compare
-from qecnet.viewer.request import CorruptionLevels, GalleryShape, Request, RotatedShape, Source
-from qecnet.viewer.shape import ViewedShape, view_shape
+from qecnet.viewer.request import CorruptionLevels, GalleryShape, Place, Request, RotatedShape, Source
+from qecnet.viewer.shape import CameraView, ViewedShape, rotate_cloud, sample_surface, see_surface, view_shape
 from qecnet.viewer.uploads import UploadStore
 from qecnet.viewer.wire import pack
 
 _BASELINE = Path(__file__).parent / "weights" / "var.safetensors"
 """The paper's "Var.", its network without canonicalisation, trained on upright ModelNet10: results/modelnet10-var."""
+_MOST_CANDIDATES, _LEAST_PROBABILITY = 8, 0.01
+_Of = tuple[Source, CorruptionLevels, PrepareConfig]
 
 
 class Networks:
-    """The model, and the network that is not equivariant to compare it with. All sessions share them."""
+    """The models, and the network that is not equivariant to compare them with. All sessions share them.
+
+    Attributes:
+        model: the one that the viewer was started with.
+        names: that one first, then the others that ship.
+    """
 
     def __init__(self, model: Model) -> None:
         self.model = model
-        self.observer = Observer(model)
+        self.names = (model.name, *(name for name in list_models() if name != model.name))
         self.baseline = load(_BASELINE)
+        self._observers = {model.name: Observer(model)}
+
+    def observer(self, name: str | None) -> Observer:
+        """Returns the observer of a model, which is loaded when it is first asked for; None is the first model.
+
+        Raises:
+            ValueError: when there is no such model; one sentence.
+        """
+        name = name or self.model.name
+        if name not in self.names:
+            raise ValueError(f"the model is {reprlib.repr(name)}; it must be one of {', '.join(self.names)}")
+        if name not in self._observers:
+            self._observers[name] = Observer(load(name))
+        return self._observers[name]
 
 
 class Session:
@@ -39,6 +62,7 @@ class Session:
         self._key, self._networks, self._store, self._file = key, networks, store, file
         self._first, self._second = _Slot("shape"), _Slot("second")
         self._upright: tuple[ViewedShape, str] | None = None
+        self._surface: tuple[ViewedShape, PointCloud] | None = None
 
     def respond(self, request: Request) -> bytes:
         """Returns the response to a request; shapes are included only when the page does not have them yet.
@@ -47,18 +71,23 @@ class Session:
             ValueError: when there is no prediction for this shape; one sentence.
         """
         start = perf_counter()
-        model = self._networks.model
-        shape = self._view(self._first, request.shape.source, request.corruption)
+        observer = self._networks.observer(request.model)
+        model = observer.model
+        shape = self._view(self._first, request.shape.source, request.corruption, model)
         slots = [self._first]
         target = None
         if request.second is not None:
-            second = self._view(self._second, request.second.source, CorruptionLevels(model.config.points))
-            target = second.rotated(request.second.rotation)
+            second = self._view(self._second, request.second.source, CorruptionLevels(model.config.points), model)
+            target = rotate_cloud(second.cloud, request.second.rotation)
             slots.append(self._second)
-        cloud = shape.rotated(request.shape.rotation)
-        observation = self._networks.observer.observe(cloud, target)
-        header: dict[str, Any] = {"id": request.id}
+        view = None if request.camera is None else self._see(request, request.camera, shape)
+        cloud = rotate_cloud(shape.cloud if view is None else view.cloud, request.shape.rotation)
+        observation = observer.observe(cloud, target)
+        header: dict[str, Any] = {"id": request.id, "model": model.name}
         arrays: dict[str, Tensor] = layer_arrays(model.network, observation, request.layers)
+        if view is not None:
+            header["view"] = {"camera": request.camera, "visible": view.visible}
+            arrays["view.points"] = view.cloud.points
         for slot in slots:
             header |= slot.header
             arrays |= slot.arrays
@@ -66,18 +95,25 @@ class Session:
         if observation.alignment is not None and target is not None and request.second is not None:
             header["alignment"] = _alignment(observation.alignment, cloud, target, request.second)
         if request.compare:
-            header["comparison"] = self._compare(cloud, observation, shape)
+            header["comparison"] = self._compare(cloud, observation, shape, model)
         header["milliseconds"] = round(1000 * (perf_counter() - start), 1)
         response = pack(header, arrays)
         for slot in slots:
             slot.clear()
         return response
 
-    def _view(self, slot: _Slot, source: Source, corruption: CorruptionLevels) -> ViewedShape:
-        if slot.shape is None or slot.of != (source, corruption):
-            slot.put(view_shape(self._load(source), corruption, self._networks.model.config), (source, corruption))
+    def _view(self, slot: _Slot, source: Source, corruption: CorruptionLevels, model: Model) -> ViewedShape:
+        of = source, corruption, model.config
+        if slot.shape is None or slot.of != of:
+            slot.put(view_shape(self._load(source), corruption, model.config), of)
         assert slot.shape is not None
         return slot.shape
+
+    def _see(self, request: Request, camera: Place, shape: ViewedShape) -> CameraView:
+        """What a camera sees of the first shape; the points of its surface are kept for the next place."""
+        if self._surface is None or self._surface[0] is not shape:
+            self._surface = shape, sample_surface(self._load(request.shape.source), shape)
+        return see_surface(self._surface[1], camera, request.shape.rotation, request.corruption)
 
     def _load(self, source: Source) -> Mesh | PointCloud:
         if isinstance(source, GalleryShape):
@@ -86,18 +122,19 @@ class Session:
             return self._file
         return self._store.get(self._key, source.number)
 
-    def _compare(self, cloud: PointCloud, observation: Observation, shape: ViewedShape) -> dict[str, Any]:
+    def _compare(self, cloud: PointCloud, observation: Observation, shape: ViewedShape, model: Model) -> dict[str, Any]:
         """What the baseline predicts for the same points, and for the shape before it was rotated."""
         if self._upright is None or self._upright[0] is not shape:
             self._upright = shape, next(iter(self._baseline_scores(shape.cloud)))
-        scores = self._baseline_scores(cloud, observation)
+        is_same = model.config == self._networks.baseline.config
+        scores = self._baseline_scores(cloud, observation if is_same else None)
         label = next(iter(scores))
         return {"label": label, "confidence": scores[label], "scores": scores, "upright": self._upright[1]}
 
     def _baseline_scores(self, cloud: PointCloud, observation: Observation | None = None) -> dict[str, float]:
-        """Scores by class, the highest first; from the frames of the observation, if the baseline reads the same."""
+        """Scores by class, the highest first; from the frames of an observation, if it is given."""
         baseline = self._networks.baseline
-        if observation is None or baseline.config != self._networks.model.config:
+        if observation is None:
             scores = baseline.predict(cloud).activations
         else:
             scores = calibrated(compare(baseline.network, observation).activations, baseline.temperature)[0]
@@ -110,17 +147,17 @@ class _Slot:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self.of: tuple[Source, CorruptionLevels] | None = None
+        self.of: _Of | None = None
         self.shape: ViewedShape | None = None
         self.header: dict[str, Any] = {}
         self.arrays: dict[str, Tensor] = {}
 
-    def put(self, shape: ViewedShape, of: tuple[Source, CorruptionLevels]) -> None:
+    def put(self, shape: ViewedShape, of: _Of) -> None:
         arrays = {"points": shape.cloud.points, **shape.mesh}
         self.arrays = {f"{self._name}.{key}": array for key, array in arrays.items()}
         self.header = {self._name: {"name": shape.name, "size": shape.size}}
         # What is sent once need not be kept.
-        self.shape, self.of = ViewedShape(shape.name, shape.size, shape.cloud, {}), of
+        self.shape, self.of = replace(shape, mesh={}), of
 
     def clear(self) -> None:
         self.header, self.arrays = {}, {}
@@ -134,6 +171,12 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "pose": answer.pose.tolist(),
         "symmetry": answer.symmetry,
         "centre": answer.centre.tolist(),
+        "up_confidence": answer.up_confidence,
+        "candidates": [
+            {"pose": one.pose.tolist(), "probability": one.probability}
+            for one in answer.verified[:_MOST_CANDIDATES]
+            if one.probability >= _LEAST_PROBABILITY
+        ],
     }
 
 

@@ -124,6 +124,13 @@ export function arrow(direction, colour, length, thickness) {
   return made;
 }
 
+// A camera at the origin that looks along z.
+export function frustum(colour) {
+  const corners = [[-1, -1], [1, -1], [1, 1], [-1, 1]].map(([x, y]) => [0.16 * x, 0.12 * y, 0.36]);
+  const ends = corners.flatMap((corner, i) => [[0, 0, 0], corner, corner, corners[(i + 1) % 4]]);
+  return lines(new Float32Array(ends.flat()), () => colour);
+}
+
 export function label(text, colour, height) {
   const canvas = document.createElement("canvas");
   const size = 64;

@@ -38,6 +38,9 @@ export function drawLayers(stage, legend, arrays, answer, chosen) {
   if (chosen.capsules && arrays["capsules.positions"]) entries.push(capsules(group, arrays));
   if (chosen.voters && chosen.round) entries.push(voters(group, chosen.round, answer));
   stage.fade(entries.length > 0, chosen.corrupted);
+  const missing = chosen.patches && !arrays["patches.centres"] || chosen.capsules && !arrays["capsules.positions"] ||
+    (chosen.votes || chosen.voters) && !chosen.round;
+  if (missing) entries.push(["transparent", "This model has no patches, capsules or votes."]);
   legend.hidden = !entries.length;
   legend.replaceChildren(...entries.map(([background, text, scale]) => {
     const line = document.createElement("p");

@@ -2,6 +2,7 @@
 // `#state` holds the last response as JSON; `body[data-settled]` says whether it is up to date.
 
 import { Quaternion } from "./three.min.js";
+import { CandidateStrip } from "./candidates.js";
 import { drawLayers, VotingRounds } from "./layers.js";
 import { Link } from "./link.js";
 import { plain, save, showAlignment, showAnswer, showComparison, showError } from "./panel.js";
@@ -18,8 +19,9 @@ const FIRST = { kind: "chair", seed: 1 };
 let session = null;
 let source = null;
 let second = null; // { source, rotation }
-let requested = null; // the shapes of the last request: { source, second }
-let good = null; // the shapes of the last response that was no error
+let camera = null; // where the camera is that sees the shape, relative to its centre; null for the whole shape
+let requested = null; // what the last request was about, see `subject`
+let good = null; // what the last response was about that was no error
 let seed = 0;
 let animation = null; // of a random rotation
 let last = null; // the last response, see `respond`
@@ -28,6 +30,7 @@ let isAfter = false;
 const times = [];
 
 const stage = new Stage($("view"), { rotated: () => link.request(), looked: () => sphere?.look(stage.camera), hovered });
+const strip = new CandidateStrip($("strip"), rotateTo);
 let sphere = null;
 
 const link = new Link(request, {
@@ -42,7 +45,7 @@ const link = new Link(request, {
 
 function request() {
   if (!source) return null;
-  requested = { source, second };
+  requested = subject();
   const layers = LAYERS.filter((name) => name !== "voters" && $(`layer-${name}`).checked);
   if ($("layer-voters").checked && !layers.includes("votes")) layers.push("votes");
   return {
@@ -51,8 +54,12 @@ function request() {
     second: second && { ...second.source, rotation: unit(second.rotation) },
     layers,
     compare: $("compare").checked,
+    camera,
+    model: $("model").value,
   };
 }
+
+const subject = () => ({ source, second, camera, model: $("model").value });
 
 const unit = (q) => fromThree(q.clone().normalize());
 
@@ -72,8 +79,8 @@ function open(opened) {
     source = { upload: 0 };
   } else source = FIRST;
   $("kind").value = source.kind ?? "";
-  $("model-name").textContent = session.model;
-  $("about").textContent = `qecnet ${session.version}, model ${session.model}. Local reference frames are computed again for each ` +
+  $("model").replaceChildren(...session.models.map((name) => new Option(name, name)));
+  $("about").textContent = `qecnet ${session.version}. Local reference frames are computed again for each ` +
     `prediction. Uploads stay on the machine that serves this page: at most ${session.limits.bytes / 2 ** 20} MB and ` +
     `${session.limits.points.toLocaleString("en")} points, of which ${session.points.toLocaleString("en")} are sampled.`;
   sliders();
@@ -105,6 +112,7 @@ function showShapes() {
     points: $("show-points").checked, mesh: $("show-mesh").checked, axes: $("show-axes").checked,
     second: Boolean(second && good?.second), after: isAfter,
   });
+  $("whole").hidden = !camera;
 }
 
 function show(header, arrays, sent) {
@@ -115,23 +123,30 @@ function show(header, arrays, sent) {
     stage.put("shape", arrays["shape.points"], arrays["shape.vertices"], arrays["shape.faces"]);
     $("name").textContent = `${plain(header.shape.name)}, ${header.shape.size}`;
     $("mesh-label").hidden = !arrays["shape.vertices"];
-    last = { ...last, shape: header.shape, first: { rotation: toThree(rotation), pose: toThree(answer.pose), label: answer.label } };
+    strip.put(arrays["shape.points"]);
+    last = { ...last, shape: header.shape, first: null };
   }
+  if (header.model !== last.header?.model) last.first = null;
+  if (!header.view) last.first ??= { rotation: toThree(rotation), pose: toThree(answer.pose), label: answer.label };
+  stage.see(arrays["view.points"], header.view?.camera);
   if (header.second) stage.put("second", arrays["second.points"], arrays["second.vertices"], arrays["second.faces"]);
   showShapes();
   Object.assign(last, { header, arrays, answer, rotation: toThree(rotation), rounds: new VotingRounds(arrays) });
   const { first } = last;
-  const expected = last.rotation.clone().multiply(first.rotation.clone().conjugate()).multiply(first.pose);
-  const reference = { expected, pose: toThree(answer.pose), label: first.label };
-  const error = showAnswer({ answer, rotation: last.rotation, reference, milliseconds: header.milliseconds, rate: rate() });
+  const expected = first && last.rotation.clone().multiply(first.rotation.clone().conjugate()).multiply(first.pose);
+  const reference = { expected, pose: toThree(answer.pose), label: first?.label };
+  const { view, milliseconds } = header;
+  const error = showAnswer({ answer, view, rotation: last.rotation, reference, milliseconds, rate: rate() });
+  $("candidates").hidden = !answer.candidates.length;
+  strip.show(answer.candidates, last.rotation);
   document.body.classList.toggle("comparing", Boolean(header.comparison));
   $("baseline").hidden = !header.comparison;
   if (header.comparison) showComparison(header.comparison);
   if (header.alignment) showAlignment(header.alignment, isAfter);
   last.state = {
-    model: session.model, shape: last.shape.name, source: sent.shape.kind ? { kind: sent.shape.kind, seed: sent.shape.seed } : "file",
+    model: header.model, shape: last.shape.name, source: sent.shape.kind ? { kind: sent.shape.kind, seed: sent.shape.seed } : "file",
     rotation, corruption: sent.corruption, answer, equivariance_error_degrees: error, milliseconds: header.milliseconds,
-    ...(header.comparison && { comparison: header.comparison }), ...(header.alignment && { alignment: header.alignment }),
+    ...(view && { camera: view }), ...(header.comparison && { comparison: header.comparison }), ...(header.alignment && { alignment: header.alignment }),
   };
   $("state").textContent = JSON.stringify(last.state);
   place();
@@ -155,13 +170,13 @@ function showLayers() {
   if (!last?.answer) return;
   const votes = $("layer-votes").checked && last.rounds.all.length > 0;
   $("votes").hidden = !votes;
-  $("hint").hidden = votes;
+  $("hint").hidden = votes || Boolean(camera);
   stage.shift(votes && innerWidth > 780 ? 130 : 0);
   const count = last.rounds.all.length;
   if (count && Number($("step").max) !== last.rounds.all[0].steps - 1) $("step").max = $("step").value = last.rounds.all[0].steps - 1;
   const step = Number($("step").value);
   const round = count ? last.rounds.at(roundNumber, step) : null;
-  const corrupted = Object.keys(CORRUPTIONS).some((name) => $(name).value !== (name === "points" ? "100" : "0"));
+  const corrupted = last.header.view || Object.keys(CORRUPTIONS).some((name) => $(name).value !== (name === "points" ? "100" : "0"));
   const chosen = Object.fromEntries(LAYERS.map((name) => [name, $(`layer-${name}`).checked]));
   drawLayers(stage, $("legend"), last.arrays, last.answer, { ...chosen, round, corrupted });
   if (!votes) return;
@@ -203,11 +218,13 @@ function hovered(hit, event) {
 
 function fail(sentence) {
   showError(sentence);
-  // A shape that has no prediction is replaced by the one before, unless another was chosen meanwhile.
-  const isOf = (other) => other?.source === source && other?.second?.source === second?.source;
+  // What has no prediction is replaced by what was shown before, unless something else was chosen meanwhile.
+  const now = subject();
+  const isOf = (other) => other?.source === source && other?.second?.source === second?.source &&
+    other?.camera === camera && other?.model === now.model;
   if (good && isOf(requested) && !isOf(good)) {
-    source = good.source;
-    second = good.second;
+    ({ source, second, camera } = good);
+    $("model").value = good.model;
     $("kind").value = source.kind ?? "";
     if (!second) $("align").open = false;
     change();
@@ -245,6 +262,18 @@ stage.rings.addEventListener("objectChange", () => {
   place();
   settle();
 });
+
+// The camera.
+
+$("see").addEventListener("click", () => {
+  camera = stage.camera.position.clone().sub(stage.shape.position).toArray();
+  change();
+});
+$("whole").addEventListener("click", () => {
+  camera = null;
+  change();
+});
+$("model").addEventListener("change", change);
 
 // Shapes.
 

@@ -30,15 +30,22 @@ export function bars(list, scores) {
 // What is disregarded for the symmetry of the class.
 const UP_TO = { 1: "", 2: ", up to half turns", 4: ", up to quarter turns", any: ", up to rotations about up" };
 
-export function showAnswer({ answer, rotation, reference, milliseconds, rate }) {
-  $("label").textContent = plain(answer.label);
-  $("confidence").textContent = `${percent(answer.confidence)} confidence, from ${answer.points.toLocaleString("en")} points`;
+export const hasClasses = (answer) => Object.keys(answer.scores).length > 1;
+
+export function showAnswer({ answer, view, rotation, reference, milliseconds, rate }) {
+  const named = hasClasses(answer);
+  const points = `${answer.points.toLocaleString("en")} points` +
+    (view ? ` that the camera sees (${percent(view.visible)} of the surface)` : "");
+  $("kicker").textContent = named ? "Predicted class" : "Confidence that up is right";
+  $("label").textContent = named ? plain(answer.label) : percent(answer.up_confidence);
+  $("confidence").textContent = named ? `${percent(answer.confidence)} confidence, from ${points}` : `within 10°, from ${points}`;
+  $("bars").hidden = !named;
   bars($("bars"), answer.scores);
   $("rotation").textContent = describe(rotation);
   const here = `${milliseconds.toFixed(0)} ms`;
   $("speed").textContent = rate > 1 ? `${here}, ${rate} per second` : here;
-  if (!reference || reference.label !== answer.label) {
-    $("equivariance").textContent = "– (the class changed)";
+  if (view || reference.label !== answer.label) {
+    $("equivariance").textContent = view ? "–" : "– (the class changed)";
     return null;
   }
   const error = degrees(orientationError(reference.expected, reference.pose, answer.symmetry));
@@ -61,7 +68,7 @@ export function showAlignment(alignment, isAfter) {
   $("residual").replaceChildren(
     change,
     " root mean square distance to the second shape’s points, before and after; both shapes have radius 1. ",
-    `Predicted class of the second: ${plain(alignment.target.label)}.`,
+    hasClasses(alignment.target) ? `Predicted class of the second: ${plain(alignment.target.label)}.` : "",
     isAfter ? " Orange: the first shape, aligned." : "",
   );
 }

@@ -4,7 +4,7 @@ import {
   Color, DirectionalLight, GridHelper, Group, HemisphereLight, Mesh, MeshLambertMaterial, OrbitControls, PerspectiveCamera,
   Quaternion, Raycaster, Scene, TransformControls, Vector2, Vector3, WebGLRenderer,
 } from "./three.min.js";
-import { arrow, dots, empty, geometry, label, ramp, styled } from "./drawing.js";
+import { arrow, dots, empty, frustum, geometry, label, ramp, styled } from "./drawing.js";
 import { toThree } from "./rotation.js";
 
 const APART = 1.25; // half of the distance between two shapes
@@ -29,13 +29,14 @@ export class Stage {
     this.shape = new Group();
     this.second = new Group();
     this.moved = new Group();
+    this.eye = new Group();
     this.axes = new Group();
     this.layers = new Group();
     this.second.visible = false;
     this.shifted = 0;
     this.points = {};
     this.meshes = {};
-    this.scene.add(this.grid, this.shape, this.second, this.moved, this.axes, this.layers);
+    this.scene.add(this.grid, this.shape, this.second, this.moved, this.eye, this.axes, this.layers);
     this.moved.visible = false;
     this.orbit = new OrbitControls(this.camera, canvas);
     this.orbit.target.set(0, 0, 0.07);
@@ -153,6 +154,7 @@ export class Stage {
     const colour = (i) => this.tint(which, (points[3 * i + 2] - low) / Math.max(high - low, 1e-6));
     const size = Math.min(0.05, Math.max(0.015, 1.5 / Math.sqrt(points.length / 3)));
     this.points[which] = dots(points, colour, () => size);
+    if (which === "shape") [this.low, this.high, this.points.seen] = [low, high, null];
     group.add(this.points[which]);
     this.meshes[which] = null;
     if (vertices) {
@@ -168,6 +170,25 @@ export class Stage {
     this.draw();
   }
 
+  // What a camera sees of the shape, in the shape's own coordinates, and where the camera is; or nothing.
+  see(points, place) {
+    if (this.points.seen) {
+      this.shape.remove(this.points.seen);
+      this.points.seen.geometry.dispose();
+      this.points.seen.material.dispose();
+    }
+    this.points.seen = null;
+    empty(this.eye);
+    if (!points) return;
+    const height = (i) => (points[3 * i + 2] - this.low) / Math.max(this.high - this.low, 1e-6);
+    this.points.seen = dots(points, (i) => this.tint("shape", Math.min(Math.max(height(i), 0), 1)), () => 0.02);
+    this.shape.add(this.points.seen);
+    this.eye.add(frustum(new Color(styled("--ink"))));
+    this.eye.position.fromArray(place).add(this.shape.position);
+    this.eye.up.set(0, 0, 1);
+    this.eye.lookAt(this.shape.position);
+  }
+
   tint(which, height) {
     if (which === "shape") return ramp(0.08 + 0.86 * height);
     return which === "second" ? new Color("#7d8794").lerp(new Color("#b9c1cb"), height) : new Color("#e0642c");
@@ -179,6 +200,7 @@ export class Stage {
       if (this.points[which]) this.points[which].visible = points || !(mesh && this.meshes[which]);
       if (this.meshes[which]) this.meshes[which].visible = mesh;
     }
+    if (this.points.seen) this.points.shape.visible = false;
     this.axes.visible = axes;
     if (second !== this.second.visible) {
       this.second.visible = second;
@@ -209,7 +231,7 @@ export class Stage {
 
   // Fades shapes behind layers; a corrupted shape shows its points rather than its mesh.
   fade(faded, corrupted) {
-    for (const which of ["shape", "second"]) {
+    for (const which of ["shape", "second", "seen"]) {
       const [points, mesh] = [this.points[which], this.meshes[which]];
       if (points) {
         points.material.uniforms.fade.value = faded ? 0.72 : 0;
