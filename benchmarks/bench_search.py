@@ -74,14 +74,14 @@ def perturb(real: Floats, count: int, seed: int = 0) -> Floats:
 
 
 def exact_rows(descriptors: Floats, queries: Floats) -> NDArray[np.int64]:
-    """The nearest rows by definition, (Q, 10), a block of rows at a time."""
+    """The nearest rows by definition, (Q, 10), in any order, a block of rows at a time."""
     best = np.full((len(queries), WANTED), -np.inf, np.float32)
     rows = np.zeros((len(queries), WANTED), np.int64)
     for start in range(0, len(descriptors), 50_000):
         similarity = queries @ descriptors[start : start + 50_000].T
         both = np.concatenate((best, similarity), axis=1)
         numbers = np.concatenate((rows, np.broadcast_to(np.arange(similarity.shape[1]) + start, similarity.shape)), 1)
-        order = np.argsort(-both, axis=1)[:, :WANTED]
+        order = np.argpartition(-both, WANTED, axis=1)[:, :WANTED]
         best, rows = np.take_along_axis(both, order, 1), np.take_along_axis(numbers, order, 1)
     return rows
 
@@ -234,6 +234,7 @@ def measure(name: str, descriptors: Floats, queries: Floats, expected: NDArray[n
         start = time.process_time()
         with ENGINES[name](descriptors, Path(folder)) as (path, open_file):
             built = time.process_time() - start
+            print(f"{name}: {len(descriptors)} rows built", flush=True)
             context = multiprocessing.get_context("fork")
             results = context.Queue()
             found = []

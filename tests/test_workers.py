@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 import torch
 
-from qecnet.workers import as_done, in_order
+from qecnet.workers import Lost, as_done, in_order
 
 PRIVATE: dict[str, int] = {}
 
@@ -66,7 +66,7 @@ def doubled(number):
 def test_jobs_of_processes_that_die_come_back_without_a_result(workers):
     jobs = iter(range(8))
     found = dict(as_done(doubled, lambda: next(jobs, None), workers))
-    assert found == {number: None if number == 3 else 2 * number for number in range(8)}
+    assert found == {number: Lost.DIED if number == 3 else 2 * number for number in range(8)}
 
 
 def test_a_job_may_be_given_again_when_its_result_is_known():
@@ -75,7 +75,7 @@ def test_a_job_may_be_given_again_when_its_result_is_known():
         found.append(result)
         if number < 3:
             jobs.append(number + 1)
-    assert found == [2, 4, None]
+    assert found == [2, 4, Lost.DIED]
 
 
 def test_an_error_in_a_process_is_raised_here_and_jobs_are_taken_as_needed():

@@ -1,5 +1,6 @@
 """On a real Ray cluster: every file is answered once, whatever dies, and as one process answers it."""
 
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 from qecnet.bulk import answer_files, share_on_ray
+from qecnet.bulk import cluster as cluster_module
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import write
 from qecnet.models import Failure
@@ -77,6 +79,28 @@ def test_a_node_joins_and_is_killed_and_every_file_is_answered_once(cluster):
     assert len(found) > nodes["killed"] + 100, "it went on without the node"
     assert Counter(file for file, _ in found) == Counter(given)
     assert [file for file, result in found if isinstance(result, Failure)] == ["poison.ply"]
+
+
+def test_what_listens_but_is_no_cluster_is_one_sentence(monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(cluster_module, "_CONNECT_SECONDS", 5.0)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(ValueError, match=rf"{address}: no Ray cluster answers .*; start one with ray start --head"):
+            next(share_on_ray(make_work(0.01), lambda: None, address))
+
+
+def test_a_file_that_takes_too_long_fails_alone(cluster):
+    def work(files):
+        import time
+
+        time.sleep(1000 if "endless.ply" in files else 0.01)
+        return [len(file) for file in files]
+
+    names = [*(f"{number}.ply" for number in range(40)), "endless.ply"]
+    found = dict(answer_files(work, names, partial(share_on_ray, address=cluster.address, timeout=3.0)))
+    assert [name for name, result in found.items() if isinstance(result, Failure)] == ["endless.ply"]
+    assert {*found} == {*names}
 
 
 def test_the_answers_of_a_cluster_are_those_of_one_process_bit_for_bit(cluster, tmp_path):

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections import Counter
 from functools import partial
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ import pytest
 
 from qecnet.bulk import Work, answer_files, share_among_processes
 from qecnet.models import BATCH, Failure
+from qecnet.workers import Lost
 
 
 def name_lengths(files):
@@ -23,10 +25,16 @@ def killed_by_poison(files):
     return name_lengths(files)
 
 
+def stopped_by_endless(files):
+    if any("endless" in file for file in files):
+        time.sleep(1000)
+    return name_lengths(files)
+
+
 def share_here(work, take, lose=lambda job: False):
     """One job after another in this process; `lose` says which jobs a worker dies of."""
     while (job := take()) is not None:
-        yield job, None if lose(job) else work(job)
+        yield job, Lost.DIED if lose(job) else work(job)
 
 
 def make_names(count):
@@ -75,6 +83,15 @@ def test_a_process_that_is_killed_loses_no_other_answer():
     found = [*answer_files(killed_by_poison, names, partial(share_among_processes, workers=2))]
     assert sorted(name for name, _ in found) == sorted(names)
     assert [name for name, result in found if isinstance(result, Failure)] == ["poison.ply"]
+
+
+def test_a_file_that_takes_too_long_loses_no_other_answer():
+    names = [*make_names(BATCH), "endless.ply", *make_names(BATCH + 3)[BATCH:]]
+    share = partial(share_among_processes, workers=2, timeout=0.5)
+    found = [*answer_files(stopped_by_endless, names, share)]
+    assert sorted(name for name, _ in found) == sorted(names)
+    (failure,) = [result for _, result in found if isinstance(result, Failure)]
+    assert failure.error.startswith("endless.ply: takes longer than a file may; allow more with --timeout")
 
 
 def test_a_fault_in_a_reader_is_the_failure_of_one_file():

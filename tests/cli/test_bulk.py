@@ -22,7 +22,7 @@ from qecnet.formats import read_cloud, write
 QEC = Path(sys.executable).with_name("qec")
 
 
-def share_here(work, take, workers):
+def share_here(work, take, workers, timeout):
     """As the process pool does, in this process."""
     while (job := take()) is not None:
         yield job, work(job)
@@ -202,14 +202,57 @@ def test_an_interruption_writes_what_is_done(library, tmp_path):
 
 def test_an_index_of_listed_files_by_several_processes(run, library, tmp_path):
     (tmp_path / "list.txt").write_text(f"{library}/deep\n{library}/none.npy\n{tmp_path}/list.txt\n")
-    result = run("index", library, "--from", tmp_path / "list.txt", "--workers", "2")
+    result = run("index", "--from", tmp_path / "list.txt", "--library", library, "--workers", "2")
     assert result.exit_code == 1
     count = len([*(library / "deep").iterdir()])
     assert f"{count} shapes ({count} new or changed, 0 unchanged, 0 removed)" in result.stdout
     assert result.stderr.splitlines() == [
-        f"qec: {library}/none.npy: is no file; correct the list",
-        f"qec: {tmp_path}/list.txt: is not below {library}; correct the list",
+        f"qec: {library}/none.npy: cannot be read (no such file or directory); correct the list",
+        f"qec: {tmp_path}/list.txt: is not below {library}; index it with another library",
     ]
+
+
+def test_an_index_takes_patterns_and_standard_input(run, library):
+    found = run("index", library / "deep" / "0*.npy", "--library", library)
+    assert found.exit_code == 0, found.stderr
+    count = len([*(library / "deep").glob("0*.npy")])
+    assert f"{count} shapes ({count} new or changed, 0 unchanged, 0 removed); 0:00:" in found.stdout
+    listed = run("index", "--from", "-", "--library", library, input=f"{library}/deep\n")
+    total = len([*(library / "deep").iterdir()])
+    assert f"{total} shapes ({total - count} new or changed, {count} unchanged, 0 removed)" in listed.stdout
+
+
+def test_files_that_could_not_be_indexed_are_retried_on_request(run, library):
+    for options, said in (
+        ((), f"qec: {library}/bad.ply: "),
+        ((), "note: 1 file failed before; try again with --retry-failed\n"),
+        (("--retry-failed",), f"qec: {library}/bad.ply: "),
+    ):
+        result = run("index", library, *options)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(said)
+        assert result.stderr.count("\n") == 1
+
+
+def test_shards_of_an_index_are_joined(run, library):
+    whole = run("index", library, "--index", library.parent / "whole")
+    assert whole.exit_code == 1
+    for number in (1, 2):
+        refused = run("merge", library / "qec-index")
+        assert refused.exit_code == 1
+        assert "qec-index" in refused.stderr
+        run("index", library, "--shard", f"{number}/2")
+    joined = run("merge", library / "qec-index")
+    assert joined.exit_code == 0, joined.stderr
+    assert joined.stdout == f"{library}/qec-index: 2 shards joined\n"
+    search = "search", library / "00.npy", "--library", library, "--json", "-n", 100
+    assert sorted(run(*search).stdout.splitlines()) == sorted(
+        run(*search, "--index", library.parent / "whole").stdout.splitlines()
+    )
+    again = run("index", library)
+    assert "20 shapes (0 new or changed, 20 unchanged, 0 removed)" in again.stdout
+    assert again.stderr == "note: 1 file failed before; try again with --retry-failed\n"
+    assert "exists already; overwrite it with --force" in run("merge", library / "qec-index").stderr
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_a_sound_library_is_searched(index, query):
     [
         ("CREATE TRIGGER t AFTER INSERT ON shapes BEGIN DELETE FROM shapes; END", "tables are not those of an index"),
         ("CREATE VIEW v AS SELECT * FROM shapes", "tables are not those of an index"),
-        ("DROP TABLE pending", "tables are not those of an index"),
+        ("DROP TABLE descriptors", "tables are not those of an index"),
         ("DELETE FROM about", "does not say what it was made with"),
         ("UPDATE about SET version = 99", "is of another version of qecnet"),
         ("UPDATE about SET text = x'00'", "does not say what it was made with"),
@@ -76,12 +76,15 @@ def test_a_sound_library_is_searched(index, query):
         ("UPDATE about SET text = '{}'", "model is missing"),
         ("UPDATE about SET text = replace(text, '\"chair\"', '\"bed\"')", "a name twice"),
         ("UPDATE about SET generation = -1", "is negative"),
-        ("UPDATE about SET generation = 7", "vectors-7.usearch is missing"),
+        ("UPDATE about SET generation = 7", "vectors-7.usearch: is missing"),
         ("UPDATE about SET generation = '../../x'", "is negative"),
-        ("UPDATE pending SET descriptor = x'0000'", "another width"),
-        ("UPDATE pending SET descriptor = zeroblob(6)", "not of length 1"),
-        ("UPDATE pending SET descriptor = 7", "another width"),
-        ("DELETE FROM pending", "no descriptor of length 1"),
+        ("UPDATE about SET codes = NULL", "how its vectors are encoded"),
+        ("UPDATE about SET codes = x'00'", "codes are of another width"),
+        ("UPDATE about SET codes = CAST(x'0000807f' || substr(codes, 5) AS BLOB)", "codes are not finite"),
+        ("UPDATE descriptors SET descriptor = x'0000'", "another width"),
+        ("UPDATE descriptors SET descriptor = zeroblob(6)", "not of length 1"),
+        ("UPDATE descriptors SET descriptor = 7", "another width"),
+        ("DELETE FROM descriptors", "a shape has no descriptor"),
         ("UPDATE shapes SET path = '../' || path", "does not lead into the folder"),
         ("UPDATE shapes SET path = '/' || path", "does not lead into the folder"),
         ("UPDATE shapes SET path = CAST(id AS BLOB)", "does not lead into the folder"),
@@ -123,14 +126,14 @@ def test_vectors_that_are_missing_or_cut_are_one_sentence(index, query):
     vectors.write_bytes(data + b"x")
     assert "it goes on after its end" in present(search(index, query))
     vectors.unlink()
-    assert "vectors-1.usearch is missing" in present(search(index, query))
+    assert "vectors-1.usearch: is missing" in present(search(index, query))
 
 
 def test_edges_that_lead_out_of_the_graph_are_refused(index, query):
     """usearch follows them without a check."""
     vectors, random = index / "vectors-1.usearch", Random(0)
     data = np.frombuffer(vectors.read_bytes(), np.uint8)
-    graph = 8 + COUNT * 2 * 3 + 64
+    graph = 8 + COUNT * 3 + 64
     refused = 0
     for _ in range(200):
         changed = data.copy()

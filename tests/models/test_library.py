@@ -40,12 +40,13 @@ def save_cloud(path, kind, seed):
     write(path, make_shape(kind, seed).sample(500, torch.Generator().manual_seed(0)))
 
 
-def bring_up_to_date(model, folder) -> tuple[list[str], tuple[int, int, int]]:
+def bring_up_to_date(model, folder, *, retry=False) -> tuple[list[str], tuple[int, int, int]]:
     """Names of the files that were processed, and counts of unchanged, renamed and removed ones."""
     with edit_library(folder / "index", model) as library:
-        changes = library.update(folder, sorted(folder.glob("*.npy")))
-        results = [*extend(library, model, folder, changes.missing)]
-    return [result.name.split("/")[-1] for result in results], changes[1:]
+        changes = library.update(folder, sorted(folder.glob("*.npy")), retry=retry)
+        results = [*extend(library, model, folder)]
+        assert len(results) == changes.missing
+    return [result.name.split("/")[-1] for result in results], changes[1:4]
 
 
 def names(folder, query) -> set[str]:
@@ -106,11 +107,35 @@ def test_two_copies_of_one_file_may_be_renamed(small_model, folder):
     assert bring_up_to_date(small_model, folder) == ([], (2, 2, 0))
 
 
-def test_unreadable_files_are_left_out_and_tried_again(small_model, folder):
+def test_unreadable_files_are_left_out_until_they_change_or_are_retried(small_model, folder):
     (folder / "bad.npy").write_bytes(b"nothing")
     assert "bad.npy" in bring_up_to_date(small_model, folder)[0]
-    assert bring_up_to_date(small_model, folder)[0] == ["bad.npy"]
+    assert bring_up_to_date(small_model, folder)[0] == []
+    assert bring_up_to_date(small_model, folder, retry=True)[0] == ["bad.npy"]
     assert "bad.npy" not in names(folder, small_model.predict(folder / "bed.npy"))
+    save_cloud(folder / "bad.npy", "desk", 2)
+    assert bring_up_to_date(small_model, folder) == (["bad.npy"], (3, 0, 0))
+    assert "bad.npy" in names(folder, small_model.predict(folder / "bed.npy"))
+
+
+def test_failures_are_counted_until_their_files_are_gone(small_model, folder):
+    (folder / "bad.npy").write_bytes(b"nothing")
+    bring_up_to_date(small_model, folder)
+    files = sorted(folder.glob("*.npy"))
+    with edit_library(folder / "index", small_model) as library:
+        assert library.update(folder, files).failed_before == 1
+        assert library.update(folder, files[1:]).failed_before == 0
+        assert library.update(folder, files) == (1, 3, 0, 0, 0), "it is tried as if it were new"
+
+
+def test_files_elsewhere_and_missing_ones_are_told(small_model, folder, tmp_path):
+    told = []
+    with edit_library(folder / "index", small_model) as library:
+        files = [folder / "bed.npy", folder / "none.npy", tmp_path / "far.npy", folder / "bed.npy"]
+        assert library.update(folder, files, told.append).missing == 1
+    assert [one.name for one in told] == [str(folder / "none.npy"), str(tmp_path / "far.npy")]
+    assert "cannot be read (no such file or directory)" in told[0].error
+    assert f"is not below {folder}" in told[1].error
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
@@ -124,8 +149,8 @@ def test_names_that_are_not_text_are_kept(small_model, folder):
 
 def test_an_interruption_keeps_what_was_done(small_model, folder):
     with edit_library(folder / "index", small_model) as library:
-        changes = library.update(folder, sorted(folder.glob("*.npy")))
-        results = extend(library, small_model, folder, changes.missing)
+        library.update(folder, sorted(folder.glob("*.npy")))
+        results = extend(library, small_model, folder)
         next(results)
         next(results)
         results.close()
@@ -136,8 +161,8 @@ def test_results_are_committed_while_others_are_made(small_model, folder, monkey
     monkeypatch.setattr(update, "_SECONDS", -1.0)
     query = small_model.predict(folder / "bed.npy")
     with edit_library(folder / "index", small_model) as library:
-        changes = library.update(folder, sorted(folder.glob("*.npy")))
-        results = extend(library, small_model, folder, changes.missing)
+        library.update(folder, sorted(folder.glob("*.npy")))
+        results = extend(library, small_model, folder)
         next(results)
         next(results)
         assert names(folder, query) == {"bed.npy"}
@@ -224,6 +249,32 @@ def test_removed_shapes_are_not_found_in_a_graph(small_model, tmp_path, small_gr
         assert (library.path / "vectors-2.usearch").stat().st_size < size, "removed shapes are dropped"
 
 
+def test_space_of_removed_shapes_is_given_back(small_model, tmp_path):
+    with edit_library(tmp_path / "index", small_model) as library:
+        library.add(make_entries(make_answers(small_model, 3000)))
+        size = (library.path / "rows.sqlite").stat().st_size
+        library.update(tmp_path, [])
+        library.finish()
+        assert (library.path / "rows.sqlite").stat().st_size < size / 10
+
+
+def test_a_damaged_graph_is_built_again(small_model, tmp_path, small_graph):
+    answers = make_answers(small_model, 500)
+    with edit_library(tmp_path / "index", small_model) as library:
+        library.add(make_entries(answers))
+    for content in (b"nothing", None):
+        (graph,) = library.path.glob("*.usearch")
+        graph.unlink()
+        if content:
+            graph.write_bytes(content)
+        with read_library(library.path) as reader, pytest.raises(ValueError, match="repair the index with qec index"):
+            reader.nearest(answers[0])
+        with edit_library(tmp_path / "index", small_model) as library:
+            library.finish()
+        with read_library(library.path) as reader:
+            assert found_numbers(reader, answers[3], 1) == [3]
+
+
 def test_a_reader_sees_what_is_added_and_sealed_meanwhile(small_model, tmp_path, small_graph):
     answers = make_answers(small_model, 1000)
     with edit_library(tmp_path / "index", small_model) as library, read_library(tmp_path / "index") as reader:
@@ -278,7 +329,7 @@ def test_a_graph_takes_usearch(small_model, tmp_path, small_graph, monkeypatch):
 def test_a_failed_prediction_is_not_added(small_model, folder):
     (folder / "bad.npy").write_bytes(b"nothing")
     with edit_library(folder / "index", small_model) as library:
-        changes = library.update(folder, sorted(folder.glob("*.npy")))
-        results = [*extend(library, small_model, folder, changes.missing)]
+        library.update(folder, sorted(folder.glob("*.npy")))
+        results = [*extend(library, small_model, folder)]
         assert sum(isinstance(one, Failure) for one in results) == 1
         assert len(library) == 3

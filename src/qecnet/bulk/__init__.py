@@ -3,7 +3,7 @@
 from qecnet.bulk.cluster import check_address, share_on_ray
 from qecnet.bulk.journal import Journal, Origin
 from qecnet.bulk.pending import Progress, do_pending
-from qecnet.bulk.shards import Shard, journal_path, merge_shards
+from qecnet.bulk.shards import Shard, find_shards, journal_path, merge_shards
 from qecnet.bulk.sinks import RESULT_SUFFIXES, Columns, Row, check_results_path, print_csv, print_json, write_results
 from qecnet.bulk.work import Share, Work, answer_files, share_among_processes
 
@@ -21,6 +21,7 @@ __all__ = [
     "check_address",
     "check_results_path",
     "do_pending",
+    "find_shards",
     "journal_path",
     "merge_shards",
     "print_csv",

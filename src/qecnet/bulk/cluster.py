@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
@@ -19,10 +21,13 @@ from qecnet import __version__
 from qecnet.bulk.work import Do, Files
 from qecnet.models import Failure
 from qecnet.schema import first_line
+from qecnet.workers import Lost
 
 T = TypeVar("T")
 _ANSWER_SECONDS = 5.0
 """How long an address may take to answer."""
+_CONNECT_SECONDS = 60.0
+"""How long a cluster may take to say that it is one: what listens at the address may be something else."""
 _START_SECONDS = 600.0
 """How long a cluster may be without any worker before the run ends."""
 _LOOK_SECONDS = 2.0
@@ -32,8 +37,12 @@ _STORE_BYTES = 200_000_000
 
 
 def share_on_ray(
-    work: Do[T], take: Callable[[], Files | None], address: str, workers: int | None = None
-) -> Iterator[tuple[Files, list[T | Failure] | None]]:
+    work: Do[T],
+    take: Callable[[], Files | None],
+    address: str,
+    workers: int | None = None,
+    timeout: float | None = None,
+) -> Iterator[tuple[Files, list[T | Failure] | Lost]]:
     """Shares out jobs on a cluster, on as many cores as it has at the time: machines may join and leave.
 
     Args:
@@ -42,16 +51,17 @@ def share_on_ray(
         address: `host:port` of a cluster that this machine belongs to, `auto` for the one that runs here, or `local`
             to start one on this machine alone.
         workers: the number of cores of `local`; by default, all.
+        timeout: seconds that a job may take.
 
     Yields:
-        Each job and its results; None where the worker or the machine of a job died.
+        Each job and its results, or why there are none: its worker or its machine died, or it took too long.
 
     Raises:
         ValueError: Ray is not installed, the address does not answer, or no worker can start; one sentence.
     """
     ray = _connect(address, workers)
     try:
-        yield from _Actors(ray, work).share(take)
+        yield from _Actors(ray, work, timeout).share(take)
     finally:
         ray.shutdown()
 
@@ -76,9 +86,32 @@ def check_address(address: str) -> None:
         ) from None
 
 
+def _check_cluster(address: str) -> None:
+    """Raise a ValueError unless a Ray cluster answers: Ray itself would wait for one without end."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "status"]
+    remedy = "start one with ray start --head, or give --ray local"
+    try:
+        subprocess.run(
+            command if address == "auto" else [*command, "--address", address],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=_CONNECT_SECONDS,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ValueError(
+            f"{address}: no Ray cluster answers within {_CONNECT_SECONDS:.0f} seconds; {remedy}"
+        ) from error
+    except subprocess.CalledProcessError as error:
+        reason = _last_line(RuntimeError(error.stderr or "ray status failed"))
+        raise ValueError(f"{address}: no Ray cluster answers ({reason}); {remedy}") from error
+
+
 def _connect(address: str, workers: int | None) -> Any:
     """Ray, once it is connected."""
     check_address(address)
+    if address != "local":
+        _check_cluster(address)
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of what will change
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
@@ -116,22 +149,22 @@ class Worker:
 class _Actors:
     """The workers of a run: those that start, that are idle, and that do a job."""
 
-    def __init__(self, ray: Any, work: Do[Any]) -> None:
-        self.ray = ray
+    def __init__(self, ray: Any, work: Do[Any], timeout: float | None) -> None:
+        self.ray, self.timeout = ray, timeout
         self.given = ray.put(work)
         self.kind = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
         self.starting: dict[Any, Any] = {}
         self.idle: list[Any] = []
-        self.busy: dict[Any, tuple[Any, Files]] = {}
+        self.busy: dict[Any, tuple[Any, Files, float]] = {}
         self.looked = -_LOOK_SECONDS
         self.alive = monotonic()
 
-    def share(self, take: Callable[[], Files | None]) -> Iterator[tuple[Files, list[Any] | None]]:
+    def share(self, take: Callable[[], Files | None]) -> Iterator[tuple[Files, list[Any] | Lost]]:
         while True:
             self._fill()
             while self.idle and (job := take()) is not None:
                 actor = self.idle.pop()
-                self.busy[actor.do.remote(job)] = actor, job
+                self.busy[actor.do.remote(job)] = actor, job, monotonic()
             if self.idle and not self.busy:
                 return
             done, _ = self.ray.wait([*self.busy, *self.starting], num_returns=1, timeout=_LOOK_SECONDS)
@@ -140,6 +173,7 @@ class _Actors:
                     self._welcome(reference)
                 else:
                     yield self._finish(reference)
+            yield from self._end_late()
             if self.busy or self.idle:
                 self.alive = monotonic()
             elif monotonic() - self.alive > _START_SECONDS:
@@ -178,8 +212,16 @@ class _Actors:
             )
         self.idle.append(actor)
 
-    def _finish(self, reference: Any) -> tuple[Files, list[Any] | None]:
-        actor, job = self.busy.pop(reference)
+    def _end_late(self) -> Iterator[tuple[Files, Lost]]:
+        """Ends workers whose job takes too long."""
+        for reference, (actor, job, since) in [*self.busy.items()]:
+            if self.timeout is not None and monotonic() - since > self.timeout:
+                del self.busy[reference]
+                self.ray.kill(actor)
+                yield job, Lost.LATE
+
+    def _finish(self, reference: Any) -> tuple[Files, list[Any] | Lost]:
+        actor, job, _ = self.busy.pop(reference)
         try:
             results: list[Any] = self.ray.get(reference)
         except (
@@ -189,7 +231,7 @@ class _Actors:
         ):
             with suppress(Exception):
                 self.ray.kill(actor)  # one that cannot be reached may still be there
-            return job, None
+            return job, Lost.DIED
         self.idle.append(actor)
         return job, results
 

@@ -72,7 +72,8 @@ def merge_shards(results: Path, *, partial: bool = False) -> int:
         ValueError: a shard is missing, not finished or of another run; one sentence.
     """
     with ExitStack() as stack:
-        journals = [stack.enter_context(closing(Journal(path))) for path in _find_journals(results, partial)]
+        paths = find_shards(journal_path(results), results.suffix + _JOURNAL, partial=partial)
+        journals = [stack.enter_context(closing(Journal(path))) for path in paths]
         for journal in journals:
             if not journal.has_origin(journals[0].origin):
                 raise ValueError(f"{journal.path}: is of another run than {journals[0].path}; merge shards of one run")
@@ -82,20 +83,32 @@ def merge_shards(results: Path, *, partial: bool = False) -> int:
     return len(journals)
 
 
-def _find_journals(results: Path, partial: bool) -> list[Path]:
-    pattern = re.compile(rf"{re.escape(results.stem)}-(\d+)-of-(\d+){re.escape(results.suffix + _JOURNAL)}")
-    found = {path: match for path in sorted(results.parent.glob("*")) if (match := pattern.fullmatch(path.name))}
+def find_shards(whole: Path, ending: str = "", *, partial: bool = False) -> list[Path]:
+    """Find the parts of a whole, in order: `index-01-of-16` and so on of `index`.
+
+    Args:
+        whole: the path whose parts are beside it.
+        ending: the end of its name, which is the end of theirs, too.
+        partial: whether some may be missing.
+
+    Raises:
+        ValueError: there are none, they are of several runs, or some are missing; one sentence.
+    """
+    stem = whole.name.removesuffix(ending)
+    pattern = re.compile(rf"{re.escape(stem)}-(\d+)-of-(\d+){re.escape(ending)}")
+    found = {path: match for path in sorted(whole.parent.glob("*")) if (match := pattern.fullmatch(path.name))}
     counts = sorted({int(match[2]) for match in found.values()})
+    name = whole.with_name(whole.name.removesuffix(_JOURNAL))
     if not counts:
-        example = Shard(1, 16).results_path(results)
-        raise ValueError(f"{results}: has no shards, such as {example}; run some with --shard")
+        example = Shard(1, 16).results_path(name)
+        raise ValueError(f"{name}: has no shards, such as {example}; run some with --shard")
     if len(counts) > 1:
         numbers = " and ".join(map(str, counts))
-        raise ValueError(f"{results}: there are shards of {numbers} parts; delete the journals of one of the runs")
+        raise ValueError(f"{name}: there are shards of {numbers} parts; delete those of one of the runs")
     missing = sorted({*range(1, counts[0] + 1)} - {int(match[1]) for match in found.values()})
     if missing and not partial:
         few = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")
-        raise ValueError(f"{results}: shards {few} of {counts[0]} are missing; run them, or merge with --partial")
+        raise ValueError(f"{name}: shards {few} of {counts[0]} are missing; run them, or merge with --partial")
     return [*found]
 
 

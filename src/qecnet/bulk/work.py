@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from qecnet.models import BATCH, Answer, Failure, Model
 from qecnet.schema import first_line
-from qecnet.workers import as_done
+from qecnet.workers import Lost, as_done
 
 T = TypeVar("T")
 Files = tuple[str, ...]
@@ -47,21 +47,22 @@ class Work(Generic[T]):
 
 Do = Callable[[Files], list[T | Failure]]
 """What is done with a job, such as `Work`."""
-Share = Callable[[Do[T], Callable[[], Files | None]], Iterator[tuple[Files, list[T | Failure] | None]]]
-"""Shares out jobs: takes one after another, and yields each with its results, or with None if its worker died."""
+Share = Callable[[Do[T], Callable[[], Files | None]], Iterator[tuple[Files, list[T | Failure] | Lost]]]
+"""Shares out jobs: takes one after another, and yields each with its results, or why it has none."""
 
 
 def share_among_processes(
-    work: Do[T], take: Callable[[], Files | None], workers: int
-) -> Iterator[tuple[Files, list[T | Failure] | None]]:
-    """Shares out jobs among processes of this machine."""
-    return as_done(work, take, workers)
+    work: Do[T], take: Callable[[], Files | None], workers: int, timeout: float | None = None
+) -> Iterator[tuple[Files, list[T | Failure] | Lost]]:
+    """Shares out jobs among processes of this machine; `timeout` is the seconds that a job may take."""
+    return as_done(work, take, workers, timeout)
 
 
 def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator[tuple[str, T | Failure]]:
     """The result of each file, exactly once, as they are done.
 
-    When a worker dies, its files are asked again one by one. A file whose worker dies each time gives a `Failure`.
+    When a worker dies or takes too long, its files are asked again one by one. A file whose worker dies each time, or
+    that takes too long alone, gives a `Failure`.
     Memory does not grow with the number of files.
     """
     rest = iter(files)
@@ -76,10 +77,15 @@ def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator
 
     for job, results in share(work, take):
         attempt = attempts.pop(job, 0)
-        if results is not None:
+        if not isinstance(results, Lost):
             yield from zip(job, results, strict=True)
+        elif len(job) > 1:
+            alone.extend(((file,), 1) for file in job)
+        elif results is Lost.LATE:
+            reason = "takes longer than a file may; allow more with --timeout and --retry-failed, or repair it"
+            yield job[0], Failure(job[0], f"{job[0]}: {reason}")
         elif attempt < _ATTEMPTS:
-            alone.extend(((file,), attempt + 1 if len(job) == 1 else 1) for file in job)
+            alone.append((job, attempt + 1))
         else:
             reason = f"ended the process that read it, {_ATTEMPTS} times; it may need more memory than there is"
             yield job[0], Failure(job[0], f"{job[0]}: {reason}")

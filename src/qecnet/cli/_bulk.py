@@ -1,4 +1,4 @@
-"""Bulk runs of `qec classify` and `qec orient`: their options, progress, failures and summary."""
+"""Bulk runs of `qec classify`, `qec orient` and `qec index`: their options, progress, failures and summary."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ class BulkOptions(NamedTuple):
     shard: str | None
     retry_failed: bool
     workers: int | None
+    timeout: float
 
 
 def check_bulk_options(options: BulkOptions, results_option: str) -> None:
@@ -84,7 +85,7 @@ def run_bulk(
     model = work.model
     key = f"{hash_model(model)}-{model.temperature}-{model.orientation_temperature}"
     origin = Origin(command, model.name, key, values, columns)
-    failures = _Failures()
+    failures = FailureLog("the column error of the results")
     keep = planning.pop("keep", None)
     with closing(Journal(path, origin)) as journal:
         files: Iterable[str] = map(str, iterate_shapes(options.files, options.listed, failures))
@@ -95,27 +96,20 @@ def run_bulk(
         write_results(results, (row for _, _, row in journal.rows()), columns)
         failed_at_all = journal.count_failed()
     if stopped:
-        left = progress.total - progress.done
-        note = f"stopped: {left:,} files are left; run the same command again to go on"
-        typer.echo(note, err=True)
-        raise typer.Exit(130)
-    failed = failures.count + counts.failed_before
-    if counts.failed_before:
-        files = "1 file" if counts.failed_before == 1 else f"{counts.failed_before:,} files"
-        typer.echo(f"note: {files} failed before; try again with --retry-failed", err=True)
+        end_stopped(progress)
+    note_failed_before(counts.failed_before)
     parts = [
         f"{progress.done - progress.failed:,} done",
         f"{counts.unchanged:,} unchanged",
         f"{failed_at_all:,} failed",
     ]
-    took = f"{timedelta(seconds=round(progress.seconds))}, {progress.rate:.1f} files/s"
-    typer.echo(printable(f"{results}: {', '.join(parts)}; {took}"))
-    if failed:
+    typer.echo(printable(f"{results}: {', '.join(parts)}; {describe_rate(progress)}"))
+    if failures.count or counts.failed_before:
         raise typer.Exit(1)
 
 
 def _do_pending(
-    journal: Journal, work: Work[Row], options: BulkOptions, pending: int, failures: _Failures
+    journal: Journal, work: Work[Row], options: BulkOptions, pending: int, failures: FailureLog
 ) -> tuple[Progress, bool]:
     """How far the run came, and whether it was interrupted."""
     from qecnet.bulk import Progress, do_pending, share_among_processes, share_on_ray
@@ -124,14 +118,14 @@ def _do_pending(
     progress = Progress(pending)
     share: Share[Row]
     if options.ray:
-        share = partial(share_on_ray, address=options.ray, workers=options.workers)
+        share = partial(share_on_ray, address=options.ray, workers=options.workers, timeout=options.timeout)
     else:
         processes = options.workers or min(count_cores(), math.ceil(pending / BATCH))
-        share = partial(share_among_processes, workers=processes)
+        share = partial(share_among_processes, workers=processes, timeout=options.timeout)
     if not pending:
         journal.commit(finished=True)
         return progress, False
-    show = _ProgressLine()
+    show = ProgressLine()
     try:
         do_pending(journal, work, share, progress, show, failures)
     except KeyboardInterrupt:
@@ -141,25 +135,43 @@ def _do_pending(
     return progress, False
 
 
-def share_answers(model: Model, paths: list[str], ray: str | None, workers: int) -> Iterator[Answer | Failure]:
-    """What a model predicts for files, as they are done: in this process, in several, or on a Ray cluster."""
+def share_answers(
+    model: Model, paths: Iterable[str], ray: str | None, workers: int | None, timeout: float
+) -> Iterator[Answer | Failure]:
+    """What a model predicts for files, as they are done: in processes of this machine, or on a Ray cluster."""
     from qecnet.bulk import Work, answer_files, share_among_processes, share_on_ray
     from qecnet.models import Failure
 
-    if workers == 1 and not ray:
-        yield from model.predict_many(paths)
-        return
     share: Share[bytes]
     if ray:
-        share = partial(share_on_ray, address=ray, workers=workers)
+        share = partial(share_on_ray, address=ray, workers=workers, timeout=timeout)
     else:
-        share = partial(share_among_processes, workers=workers)
+        share = partial(share_among_processes, workers=workers or count_cores(), timeout=timeout)
     # As bytes: torch would send each tensor by a file handle of its own.
     for _, result in answer_files(Work(model, pickle.dumps), paths, share):
         yield result if isinstance(result, Failure) else pickle.loads(result)
 
 
-class _ProgressLine:
+def note_failed_before(count: int) -> None:
+    """Says how many files are left alone because they failed before."""
+    if count:
+        files = "1 file" if count == 1 else f"{count:,} files"
+        typer.echo(f"note: {files} failed before; try again with --retry-failed", err=True)
+
+
+def end_stopped(progress: Progress) -> None:
+    """Ends a command that was interrupted, with a sentence."""
+    left = progress.total - progress.done
+    typer.echo(f"stopped: {left:,} files are left; run the same command again to go on", err=True)
+    raise typer.Exit(130)
+
+
+def describe_rate(progress: Progress) -> str:
+    """The time that a run took, and files per second."""
+    return f"{timedelta(seconds=round(progress.seconds))}, {progress.rate:.1f} files/s"
+
+
+class ProgressLine:
     """Progress on standard error: one line that is rewritten on a terminal, otherwise a line per minute."""
 
     def __init__(self) -> None:
@@ -180,10 +192,11 @@ class _ProgressLine:
             typer.echo("\r\033[K", err=True, nl=False)
 
 
-class _Failures:
-    """Counts failures and prints the first ones on standard error."""
+class FailureLog:
+    """Counts failures and prints the first ones on standard error; `place` is where all of them are."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: str) -> None:
+        self.place = place
         self.count = 0
 
     def __call__(self, failure: Failure) -> None:
@@ -192,4 +205,4 @@ class _Failures:
         if self.count <= _SHOWN:
             typer.echo(f"{start}qec: {printable(failure.error)}", err=True)
         elif self.count == _SHOWN + 1:
-            typer.echo(f"{start}note: further failures are in the column error of the results", err=True)
+            typer.echo(f"{start}note: further failures are in {self.place}", err=True)

@@ -27,6 +27,8 @@ _FEW = 32
 _NUMBER = rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _THREE_NUMBERS = re.compile(rb"^\s*%b([\s,;]+%b){2}" % (_NUMBER, _NUMBER), re.MULTILINE)
 _TEXT = (".txt", ".csv")
+_INDEXES = re.compile(rf"{INDEX}(-\d+-of-\d+)?")
+"""Names of the folders that `qec index` writes, also with --shard."""
 
 
 def find_shapes(arguments: Iterable[str], listed: str | None = None) -> tuple[list[Path], list[Failure]]:
@@ -88,20 +90,11 @@ def _lines(listed: str | None) -> Iterator[str]:
         raise ValueError(f"{listed}: cannot be read ({reason}); give a text file with one path per line") from error
 
 
-def find_shapes_in(folder: Path) -> tuple[list[Path], list[Failure]]:
-    """Lists the shape files below a folder, sorted, and says on standard error how many other files there are.
-
-    Hidden files and READMEs are left out silently; so is the index of `qec index`.
-
-    Returns:
-        The files; and a failure for each folder that cannot be opened.
-    """
-    failures: list[Failure] = []
-    return [*_walk(folder, failures.append)], failures
-
-
 def _walk(folder: Path, fail: Callable[[Failure], None]) -> Iterator[Path]:
-    """`find_shapes_in`, one file after another."""
+    """Goes through the shape files below a folder, sorted, and says on standard error how many other files there are.
+
+    Hidden files and READMEs are left out silently; so are indexes.
+    """
     skipped: Counter[str] = Counter()
     yield from _walk_sorted(folder, fail, skipped)
     if skipped:
@@ -125,7 +118,7 @@ def _walk_sorted(folder: Path, fail: Callable[[Failure], None], skipped: Counter
     for name, is_folder, is_link in entries:
         path = folder / name
         suffix = path.suffix.lower()
-        if is_ignored(name) or name == INDEX or (is_folder and is_link):
+        if is_ignored(name) or _INDEXES.fullmatch(name) or (is_folder and is_link):
             continue
         if is_folder:
             yield from _walk_sorted(path, fail, skipped)

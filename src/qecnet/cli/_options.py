@@ -16,6 +16,7 @@ __all__ = [
     "INDEX_0_1",
     "MAX_POINTS",
     "ORIENTING_MODEL",
+    "TIMEOUT",
     "Files",
     "FilesOrList",
     "Force",
@@ -27,12 +28,15 @@ __all__ = [
     "RetryFailed",
     "Seed",
     "ShardOf",
+    "Timeout",
     "Triple",
     "Viewpoint",
     "Workers",
     "parse_triple",
 ]
 
+TIMEOUT = 600.0
+"""Seconds that a file may take."""
 ORIENTING_MODEL = "upright"
 """What `qec orient` uses by default: it knows no classes, and finds which way is up for anything."""
 INDEX = "qec-index"
@@ -116,6 +120,15 @@ RayAddress = Annotated[
 ]
 RetryFailed = Annotated[
     bool, typer.Option("--retry-failed", help="Try files again that failed before and have not changed.")
+]
+Timeout = Annotated[
+    float,
+    typer.Option(
+        min=1,
+        metavar="SECONDS",
+        help="Time that a file may take in a run that keeps results. One that takes longer fails, and its process is "
+        "replaced.",
+    ),
 ]
 ModelName = Annotated[
     str,

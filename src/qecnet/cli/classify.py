@@ -16,6 +16,7 @@ from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
     DEFAULT_MODEL,
+    TIMEOUT,
     FilesOrList,
     KnownUp,
     Listed,
@@ -24,6 +25,7 @@ from qecnet.cli._options import (
     RetryFailed,
     Seed,
     ShardOf,
+    Timeout,
     Viewpoint,
     Workers,
 )
@@ -77,6 +79,7 @@ def classify(
     ray: RayAddress = None,
     shard: ShardOf = None,
     retry_failed: RetryFailed = False,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Classify shapes and estimate their orientation.
 
@@ -91,7 +94,7 @@ def classify(
             raise ValueError("--json and --csv exclude each other; give one of them")
         if output and (as_json or as_csv):
             raise ValueError("--json and --csv print results and -o writes them to a file; give one of them")
-        bulk = BulkOptions(files or [], listed, output, ray, shard, retry_failed, workers)
+        bulk = BulkOptions(files or [], listed, output, ray, shard, retry_failed, workers, timeout)
         check_bulk_options(bulk, "-o")
         with quiet_interrupts():
             from qecnet.bulk import Work, print_csv, print_json

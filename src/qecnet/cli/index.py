@@ -2,32 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path
+from time import monotonic
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qecnet.cli._bulk import share_answers
-from qecnet.cli._files import count_processes, find_shapes, find_shapes_in, with_progress
+from qecnet.cli._bulk import FailureLog, ProgressLine, describe_rate, end_stopped, note_failed_before, share_answers
+from qecnet.cli._files import count_processes, iterate_shapes
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, INDEX, INDEX_0_1, IndexPath, Listed, ModelName, RayAddress, Workers
+from qecnet.cli._options import (
+    DEFAULT_MODEL,
+    INDEX,
+    INDEX_0_1,
+    TIMEOUT,
+    FilesOrList,
+    IndexPath,
+    Listed,
+    ModelName,
+    RayAddress,
+    RetryFailed,
+    ShardOf,
+    Timeout,
+    Workers,
+)
 from qecnet.cli._output import one_sentence, printable
 
 if TYPE_CHECKING:
-    from qecnet.models import Failure
+    from qecnet.bulk import Progress
+    from qecnet.models import Answer, Failure, Library, Model
 
 
 def index(
-    folder: Annotated[Path, typer.Argument(help="Folder of shapes, searched with its subfolders.")],
+    files: FilesOrList = None,
+    listed: Listed = None,
+    library: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the library, which the files are below. Default: the one folder that is given.",
+            show_default=False,
+        ),
+    ] = None,
     model: ModelName = DEFAULT_MODEL,
     index_path: IndexPath = None,
     force: Annotated[
         bool, typer.Option("--force", help="Replace an index that is damaged or was made with another model.")
     ] = False,
-    listed: Listed = None,
     workers: Workers = None,
     ray: RayAddress = None,
+    shard: ShardOf = None,
+    retry_failed: RetryFailed = False,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Index a folder of shapes for qec search.
 
@@ -35,54 +62,79 @@ def index(
 
     Run it again when files have changed: only new and changed files are processed, renamed and removed ones are
     noticed, and an interrupted run continues where it stopped. A file that cannot be read is reported, the others are
-    indexed, and the exit code is 1. With --from, the index has the listed files only, which are below the folder.
+    indexed, and the exit code is 1. The index has the given files only: find meshes -name '*.stl' | qec index --from -
+    --library meshes/.
     """
     with one_sentence():
-        if not folder.is_dir():
-            raise ValueError(f"{folder}: is not a folder; give the folder of a library")
+        folder = _find_folder(files or [], listed, library)
         with quiet_interrupts():
-            from qecnet.bulk import check_address
-            from qecnet.models import Failure, edit_library, extend, load
+            from qecnet.bulk import Progress, Shard, check_address
+            from qecnet.models import edit_library, load
+        part = Shard.parse(shard) if shard else None
+        path = index_path or folder / INDEX
+        path = part.results_path(path) if part else path
         if ray:
             check_address(ray)
-        path, loaded = index_path or folder / INDEX, load(model)
+        loaded = load(model)
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
-        with edit_library(path, loaded, replace=force) as library:
+        failures = FailureLog("the table failures of rows.sqlite")
+        with edit_library(path, loaded, replace=force) as opened:
             if (old := folder / INDEX_0_1).exists():
                 typer.echo(f"note: {printable(str(old))}: is of version 0.1, no longer used; delete it", err=True)
-            files, failures = find_shapes_in(folder) if listed is None else _find_listed(folder, listed)
-            changes = library.update(folder, files)
-            for failure in failures:
-                typer.echo(f"qec: {printable(failure.error)}", err=True)
-            missing, unread = len(changes.missing), 0
-            paths = [str(folder / name) for name in changes.missing]
-            answers = share_answers(loaded, paths, ray, workers or count_processes(missing))
-            with closing(extend(library, loaded, folder, changes.missing, answers)) as results:
-                for result in with_progress(results, "indexing", missing):
-                    if isinstance(result, Failure):
-                        unread += 1
-                        typer.echo(f"qec: {printable(result.error)}", err=True)
-            total = len(library)
-        counts = f"{missing - unread:,} new or changed, {changes.unchanged:,} unchanged, {changes.removed:,} removed"
+            found: Iterable[Path] = iterate_shapes(files or [], listed, failures)
+            changes = opened.update(folder, part.select(found) if part else found, failures, retry=retry_failed)
+            progress = Progress(changes.missing)
+            processes = workers if ray else workers or count_processes(changes.missing)
+            answers = share_answers(loaded, map(str, opened.missing(folder)), ray, processes, timeout)
+            stopped = _add_answers(opened, loaded, folder, answers, progress, failures)
+            total = len(opened)
+        if stopped:
+            end_stopped(progress)
+        note_failed_before(changes.failed_before)
+        new = progress.done - progress.failed
+        counts = f"{new:,} new or changed, {changes.unchanged:,} unchanged, {changes.removed:,} removed"
         if changes.renamed:
             counts += f", {changes.renamed:,} renamed"
-        typer.echo(f"{printable(str(path))}: {total:,} shapes ({counts})")
-        if failures or unread:
+        typer.echo(f"{printable(str(path))}: {total:,} shapes ({counts}); {describe_rate(progress)}")
+        if failures.count or changes.failed_before:
             raise typer.Exit(1)
 
 
-def _find_listed(folder: Path, listed: str) -> tuple[list[Path], list[Failure]]:
-    """The files of a list; those that are missing or not below the folder are failures."""
-    from qecnet.models import Failure
+def _find_folder(files: list[str], listed: str | None, library: Path | None) -> Path:
+    """The folder that paths in the index are relative to."""
+    if library is None and len(files) == 1 and listed is None:
+        library = Path(files[0])
+    if library is None:
+        raise ValueError("the files have no folder in common; name the folder of the library with --library")
+    if not library.is_dir():
+        raise ValueError(f"{library}: is not a folder; name the folder of the library with --library")
+    return library
 
-    found, failures = find_shapes([], listed)
-    files: dict[Path, None] = {}
-    for path in found:
-        if not path.is_file():
-            failures.append(Failure(str(path), f"{path}: is no file; correct the list"))
-        elif not path.is_relative_to(folder):
-            failures.append(Failure(str(path), f"{path}: is not below {folder}; correct the list"))
-        else:
-            files[path] = None  # each once
-    return [*files], failures
+
+def _add_answers(
+    library: Library,
+    model: Model,
+    folder: Path,
+    answers: Iterable[Answer | Failure],
+    progress: Progress,
+    failures: FailureLog,
+) -> bool:
+    """Adds answers to a library. Returns whether it was interrupted."""
+    from qecnet.models import Failure, extend
+
+    show, start = ProgressLine(), monotonic()
+    try:
+        with closing(extend(library, model, folder, answers)) as results:
+            for result in results:
+                progress.done += 1
+                progress.seconds = monotonic() - start
+                if isinstance(result, Failure):
+                    progress.failed += 1
+                    failures(result)
+                show(progress)
+    except KeyboardInterrupt:
+        return True
+    finally:
+        show.clear()
+    return False

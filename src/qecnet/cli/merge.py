@@ -15,7 +15,11 @@ from qecnet.cli._output import one_sentence, printable
 def merge(
     results: Annotated[
         Path,
-        typer.Argument(metavar="RESULTS", help="File to write, as it was named for the shards.", show_default=False),
+        typer.Argument(
+            metavar="RESULTS",
+            help="File of results or folder of an index to write, as it was named for the shards.",
+            show_default=False,
+        ),
     ],
     partial: Annotated[
         bool, typer.Option("--partial", help="Join what there is, even if shards are missing or not finished.")
@@ -27,13 +31,20 @@ def merge(
     Example: qec merge results.parquet
 
     Reads the journals of results-01-of-16.parquet and so on, which runs with --shard 1/16 and so on have written, and
-    writes one file with one row for each shape, sorted by path.
+    writes one file with one row for each shape, sorted by path. The indexes qec-index-01-of-16 and so on are joined to
+    the index qec-index: qec merge meshes/qec-index.
     """
     with one_sentence():
         with quiet_interrupts():
-            from qecnet.bulk import check_results_path, merge_shards
-        check_results_path(results)
+            from qecnet.bulk import RESULT_SUFFIXES, check_results_path, find_shards, merge_shards
+            from qecnet.models import merge_libraries
         if results.exists() and not force:
             raise ValueError(f"{results}: exists already; overwrite it with --force")
-        shards = merge_shards(results, partial=partial)
+        if results.suffix.lower() in RESULT_SUFFIXES:
+            check_results_path(results)
+            shards = merge_shards(results, partial=partial)
+        else:
+            parts = find_shards(results, results.suffix, partial=partial)
+            merge_libraries(results, parts, replace=force, partial=partial)
+            shards = len(parts)
         typer.echo(printable(f"{results}: {'1 shard' if shards == 1 else f'{shards:,} shards'} joined"))

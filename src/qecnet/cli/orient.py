@@ -14,6 +14,7 @@ from qecnet.cli._files import STANDARD_INPUT, count_processes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
     ORIENTING_MODEL,
+    TIMEOUT,
     FilesOrList,
     Force,
     KnownUp,
@@ -23,6 +24,7 @@ from qecnet.cli._options import (
     RetryFailed,
     Seed,
     ShardOf,
+    Timeout,
     Viewpoint,
     Workers,
 )
@@ -115,6 +117,7 @@ def orient(
     ray: RayAddress = None,
     shard: ShardOf = None,
     retry_failed: RetryFailed = False,
+    timeout: Timeout = TIMEOUT,
 ) -> None:
     """Rotate shapes upright.
 
@@ -127,7 +130,7 @@ def orient(
     that cannot be oriented, or only with a low confidence, are reported on standard error, and the exit code is 1.
     """
     with one_sentence():
-        bulk = BulkOptions(files or [], listed, results, ray, shard, retry_failed, workers)
+        bulk = BulkOptions(files or [], listed, results, ray, shard, retry_failed, workers, timeout)
         check_bulk_options(bulk, "--results")
         with quiet_interrupts():
             from qecnet.bulk import Work

@@ -4,7 +4,16 @@ from qecnet.models.answer import Alignment, Answer, Candidate, Failure
 from qecnet.models.export import export_onnx
 from qecnet.models.hashing import hash_model
 from qecnet.models.inputs import Shape, sample_shape
-from qecnet.models.library import Changes, Library, Neighbour, Stamp, edit_library, extend, read_library
+from qecnet.models.library import (
+    Changes,
+    Library,
+    Neighbour,
+    Stamp,
+    edit_library,
+    extend,
+    merge_libraries,
+    read_library,
+)
 from qecnet.models.model import BATCH, Model
 from qecnet.models.named import list_models, load, weights_file
 from qecnet.models.refine import residual
@@ -29,6 +38,7 @@ __all__ = [
     "hash_model",
     "list_models",
     "load",
+    "merge_libraries",
     "read_library",
     "residual",
     "sample_shape",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -98,7 +99,10 @@ def prepare_file(
 
 def _read_shape(shape: Shape) -> Mesh | PointCloud:
     if isinstance(shape, str | os.PathLike):
-        return replace(read(shape), name=os.fspath(shape))
+        # A copy still knows that it is clean, which `replace` would forget.
+        whole = copy(read(shape))
+        object.__setattr__(whole, "name", os.fspath(shape))
+        return whole
     if isinstance(shape, Mesh | PointCloud):
         return shape.clean()
     points = torch.as_tensor(shape).detach().cpu()

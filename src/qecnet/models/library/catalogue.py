@@ -1,4 +1,4 @@
-"""The rows of a library in SQLite: paths, stamps, classes, confidences and poses, and descriptors not yet in the graph.
+"""The rows of a library in SQLite: paths, stamps, classes, confidences, poses and descriptors.
 
 A file may come from anybody: its schema has to be exactly ours, so that it brings no trigger or view, and every value
 that is read is checked.
@@ -6,37 +6,36 @@ that is read is checked.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import cache
-from pathlib import Path, PurePosixPath
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qecnet.models.answer import Answer
-from qecnet.schema import check_names, decode, first_line, parse_object
+from qecnet.models.library.records import UNIT, About, Floats, Keys, Row, Stamp, check_path, is_unit
+from qecnet.schema import decode, first_line, parse_object
 
 ROWS = "rows.sqlite"
-Floats = NDArray[np.floating[Any]]
-Keys = NDArray[np.int64]
-
-_VERSION = 2
+_VERSION = 3
 """Of the format; version 0.1 of qecnet wrote one safetensors file, without a number."""
 _SCHEMA = """
-CREATE TABLE about (version INTEGER NOT NULL, text TEXT NOT NULL, generation INTEGER NOT NULL);
+CREATE TABLE about (
+    version INTEGER NOT NULL, text TEXT NOT NULL, generation INTEGER NOT NULL, codes BLOB, finished INTEGER NOT NULL);
 CREATE TABLE shapes (
     id INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, modified INTEGER NOT NULL,
     digest BLOB NOT NULL, class TEXT NOT NULL, confidence REAL NOT NULL,
     w REAL NOT NULL, x REAL NOT NULL, y REAL NOT NULL, z REAL NOT NULL);
 CREATE INDEX classes ON shapes (class, confidence);
-CREATE TABLE pending (id INTEGER PRIMARY KEY, descriptor BLOB NOT NULL);
+CREATE TABLE descriptors (id INTEGER PRIMARY KEY, descriptor BLOB NOT NULL);
+CREATE TABLE failures (
+    path TEXT PRIMARY KEY, size INTEGER NOT NULL, modified INTEGER NOT NULL, error TEXT NOT NULL) WITHOUT ROWID;
 """
 _SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 """The end of a journal that names another file for SQLite to delete; one database alone never writes it."""
@@ -44,56 +43,14 @@ _WAITS = 60.0
 """Seconds to wait for another process's transaction."""
 _BLOCK = 4096
 """Rows that are read at once."""
-_UNIT = 1e-3
-"""How far the length of a descriptor or a pose may be from 1."""
+_MOST_FREE = 0.1
+"""The share of free pages from which the file is made shorter."""
 _SYSTEM = ("full", "readonly", "unable to open", "locked", "permission")
 """What SQLite says when the disk or its permissions are at fault, not the file."""
 
 
-class Stamp(NamedTuple):
-    """What identifies a version of a file: its size, its time of change in nanoseconds, and a hash of its content."""
-
-    size: int
-    modified: int
-    digest: bytes = b""
-
-
-class Row(NamedTuple):
-    """A shape's path relative to the library's folder, its class and confidence, and its pose, WXYZ."""
-
-    path: str
-    label: str
-    confidence: float
-    pose: Floats
-
-
-class Changes(NamedTuple):
-    """What has happened to the files of a library: `missing` are new or changed and have to be indexed."""
-
-    missing: dict[str, Stamp]
-    unchanged: int
-    renamed: int
-    removed: int
-
-
-@dataclass(frozen=True)
-class About:
-    """What a library was made with: the model's name, a hash of it, its classes, the width of its descriptors."""
-
-    model: str
-    key: str
-    classes: tuple[str, ...]
-    width: int
-
-    def __post_init__(self) -> None:
-        check_names("classes", self.classes)
-        check_names("model", [self.model])
-        if not 0 < self.width <= 65_536:
-            raise ValueError("width is not a number of values that a descriptor has")
-
-
 class Catalogue:
-    """An open database of rows. `generation` is the number of its vectors file, 0 if it has none yet."""
+    """An open database of rows."""
 
     def __init__(self, folder: Path, about: About | None = None) -> None:
         """Open the database; with `about`, for writing, and create it if there is none."""
@@ -115,12 +72,14 @@ class Catalogue:
         if about is None:
             self._db.execute("PRAGMA query_only = ON")
         elif not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
+            self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             with self.transaction():
                 for statement in _statements():
                     self._db.execute(statement)
-                self._db.execute("INSERT INTO about VALUES (?, ?, 0)", (_VERSION, json.dumps(asdict(about))))
+                row = (_VERSION, json.dumps(asdict(about)))
+                self._db.execute("INSERT INTO about VALUES (?, ?, 0, NULL, 1)", row)
         if _schema(self._db) != _own_schema():
-            raise self.damage("its tables are not those of an index")
+            raise self.damage("its tables are not those of an index of this version")
         rows = self._db.execute("SELECT version, text FROM about LIMIT 2").fetchall()
         if len(rows) != 1 or not isinstance(rows[0][1], str):
             raise self.damage("it does not say what it was made with")
@@ -148,97 +107,136 @@ class Catalogue:
                     self._db.execute("ROLLBACK")
                 raise
 
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """Run one statement. Within a transaction."""
+        with self._sentences():
+            return self._db.execute(statement, values)
+
     @property
     def generation(self) -> int:
+        """The number of the vectors file, 0 if there is none yet."""
         (found,) = self._db.execute("SELECT generation FROM about").fetchone()
         if not isinstance(found, int) or found < 0:
             raise self.damage("the number of its vectors file is negative")
         return found
 
     @property
+    def codes(self) -> bytes:
+        """How the vectors file encodes descriptors, see `Codes`."""
+        (found,) = self._db.execute("SELECT codes FROM about").fetchone()
+        if not isinstance(found, bytes):
+            raise self.damage("it does not say how its vectors are encoded")
+        return found
+
+    @property
+    def finished(self) -> bool:
+        """Whether all files of the last update have been indexed or have failed."""
+        return bool(self._db.execute("SELECT finished FROM about").fetchone()[0])
+
+    def finish(self, finished: bool = True) -> None:
+        """Say whether files are left to index. Within a transaction."""
+        self._db.execute("UPDATE about SET finished = ?", (finished,))
+
+    @property
     def version(self) -> tuple[int, int]:
         """Changes whenever this or another process has changed the database."""
         return self._db.execute("PRAGMA data_version").fetchone()[0], self._db.total_changes
 
-    def count(self) -> int:
-        """Count the shapes."""
+    def count(self, after: int = 0) -> int:
+        """Count the shapes whose id is larger."""
         with self._sentences():
-            return int(self._db.execute("SELECT count(*) FROM shapes").fetchone()[0])
-
-    def count_pending(self) -> int:
-        """Count the descriptors that are not in the graph."""
-        with self._sentences():
-            return int(self._db.execute("SELECT count(*) FROM pending").fetchone()[0])
+            return int(self._db.execute("SELECT count(*) FROM shapes WHERE id > ?", (after,)).fetchone()[0])
 
     def add(self, entries: Iterable[tuple[str, Stamp, Answer]]) -> None:
         """Add shapes, or replace those that have the same path. Within a transaction."""
         for path, stamp, answer in entries:
-            check_path(path)
-            self.remove([path])
-            row = (_encode(path), *stamp, answer.label, answer.confidence, *answer.pose.tolist())
-            cursor = self._db.execute(
-                "INSERT INTO shapes (path, size, modified, digest, class, confidence, w, x, y, z) "
-                "VALUES (CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                row,
-            )
-            blob = answer.descriptor.numpy().astype("<f2").tobytes()
-            self._db.execute("INSERT INTO pending VALUES (?, ?)", (cursor.lastrowid, blob))
+            row = Row(path, answer.label, answer.confidence, answer.pose.numpy())
+            self.add_row(row, stamp, answer.descriptor.numpy().astype("<f2"))
 
-    def remove(self, paths: Iterable[str]) -> None:
-        """Remove shapes by path. Within a transaction."""
-        for path in paths:
-            name = (_encode(path),)
-            same = "FROM shapes WHERE path = CAST(? AS TEXT)"
-            self._db.execute(f"DELETE FROM pending WHERE id IN (SELECT id {same})", name)
-            self._db.execute(f"DELETE {same}", name)
+    def add_row(self, row: Row, stamp: Stamp, descriptor: Floats) -> None:
+        """Add one shape; its descriptor is float16. Within a transaction."""
+        check_path(row.path)
+        self.remove(row.path)
+        cursor = self._db.execute(
+            "INSERT INTO shapes (path, size, modified, digest, class, confidence, w, x, y, z) "
+            "VALUES (CAST(? AS TEXT), ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (encode_path(row.path), *stamp, row.label, row.confidence, *row.pose.tolist()),
+        )
+        self._db.execute("INSERT INTO descriptors VALUES (?, ?)", (cursor.lastrowid, descriptor.tobytes()))
 
-    def stamp(self, path: str) -> Stamp | None:
-        """The stamp of the file that was indexed under this path."""
-        query = "SELECT size, modified, digest FROM shapes WHERE path = CAST(? AS TEXT)"
-        row = self._db.execute(query, (_encode(path),)).fetchone()
-        return None if row is None else Stamp(*row)
+    def add_failure(self, path: str, stamp: Stamp, error: str) -> None:
+        """Keep why a file cannot be indexed. Within a transaction."""
+        row = (encode_path(path), *stamp[:2], error.encode("utf-8", "surrogateescape"))
+        self._db.execute("REPLACE INTO failures VALUES (CAST(? AS TEXT), ?, ?, CAST(? AS TEXT))", row)
+
+    def remove(self, path: str) -> None:
+        """Remove a shape or a failure by path. Within a transaction."""
+        name = (encode_path(path),)
+        same = "FROM shapes WHERE path = CAST(? AS TEXT)"
+        self._db.execute(f"DELETE FROM descriptors WHERE id IN (SELECT id {same})", name)
+        self._db.execute(f"DELETE {same}", name)
+        self._db.execute("DELETE FROM failures WHERE path = CAST(? AS TEXT)", name)
+
+    def entries(self, after: int) -> Iterator[tuple[int, Row, Stamp, Floats]]:
+        """Some of the shapes with a larger id, in order: ids, rows, stamps, and descriptors (D,), float16."""
+        query = "SELECT id, size, modified, digest FROM shapes WHERE id > ? ORDER BY id LIMIT ?"
+        found = self.execute(query, (after, _BLOCK)).fetchall()
+        keys, descriptors = self.take(np.array([key for key, *_ in found], np.int64))
+        for key, (_, *stamp), descriptor in zip(keys.tolist(), found, descriptors, strict=True):
+            yield key, self.row(key), Stamp(*stamp), descriptor.astype("<f2")
+
+    def failures(self) -> Iterator[tuple[str, Stamp, str]]:
+        """Paths and stamps of the files that failed, and why."""
+        for path, size, modified, error in self.execute("SELECT path, size, modified, error FROM failures"):
+            yield str(path), Stamp(size, modified), str(error)
 
     def rename(self, old: str, new: str, stamp: Stamp) -> None:
         """Give a shape another path and stamp. Within a transaction."""
         check_path(new)
         self._db.execute(
             "UPDATE shapes SET path = CAST(? AS TEXT), size = ?, modified = ?, digest = ? WHERE path = CAST(? AS TEXT)",
-            (_encode(new), *stamp, _encode(old)),
+            (encode_path(new), *stamp, encode_path(old)),
         )
 
-    def stamps(self) -> Iterator[tuple[str, Stamp]]:
-        """Each path and its stamp."""
-        for path, *stamp in self._db.execute("SELECT path, size, modified, digest FROM shapes"):
-            if not isinstance(path, str):
-                raise self.damage("a path is not text")
-            yield path, Stamp(*stamp)
+    def blocks(
+        self, label: str | None = None, confidence: float = 0.0, *, after: int = 0, up_to: int = 2**63 - 1
+    ) -> Iterator[tuple[Keys, Floats]]:
+        """The ids (M,) and descriptors (M, D), float32, of shapes that match, some thousands at a time.
 
-    def pending(self) -> tuple[Keys, Floats]:
-        """The ids, (P,), ascending, and descriptors, (P, D), float16, that are not in the graph."""
-        keys, parts, width = list[int](), [np.empty((0, self.about.width), "<f2")], 2 * self.about.width
-        cursor = self._db.execute("SELECT id, descriptor FROM pending ORDER BY id")
-        while rows := cursor.fetchmany(_BLOCK):
-            if any(not isinstance(blob, bytes) or len(blob) != width for _, blob in rows):
-                raise self.damage("a descriptor has another width")
-            part = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").reshape(len(rows), self.about.width)
-            if not is_unit(part):
-                raise self.damage("a descriptor is not of length 1")
-            keys += [key for key, _ in rows]
-            parts.append(part)
-        return np.array(keys, np.int64), np.concatenate(parts)
-
-    def matching(self, label: str | None, confidence: float) -> Keys:
-        """The ids of the shapes of a class with at least this confidence, (M,)."""
+        Without a filter they are in the order of ids.
+        """
         where, values = _condition(label, confidence)
-        cursor = self._db.execute(f"SELECT id FROM shapes WHERE {where}", values)
+        order = "ORDER BY id" if label is None else ""
+        query = f"{_DESCRIPTORS} WHERE {where} AND id > ? AND id <= ? {order}"
+        cursor = self._db.execute(query, (*values, after, up_to))
+        while rows := cursor.fetchmany(_BLOCK):
+            yield self._unpack(rows)
+
+    def take(self, keys: Keys, label: str | None = None, confidence: float = 0.0) -> tuple[Keys, Floats]:
+        """`blocks` for those of the ids whose shapes exist still and match, in the given order."""
+        where, values = _condition(label, confidence)
+        query = f"{_DESCRIPTORS} WHERE id = ? AND {where}"
+        rows = (self._db.execute(query, (key, *values)).fetchone() for key in keys.tolist())
+        return self._unpack([row for row in rows if row])
+
+    def matching(self, label: str | None, confidence: float, after: int) -> Keys:
+        """The ids of matching shapes that are larger than one, (M,)."""
+        where, values = _condition(label, confidence)
+        cursor = self._db.execute(f"SELECT id FROM shapes WHERE {where} AND id > ?", (*values, after))
         return np.fromiter((key for (key,) in cursor), np.int64)
 
-    def keep_matching(self, keys: Keys, label: str | None, confidence: float) -> Keys:
-        """Those of the ids, in order, whose shapes exist still and match, (M,)."""
-        where, values = _condition(label, confidence)
-        query = f"SELECT 1 FROM shapes WHERE id = ? AND {where}"
-        kept = [key for key in keys.tolist() if self._db.execute(query, (key, *values)).fetchone()]
-        return np.array(kept, np.int64)
+    def _unpack(self, rows: Sequence[tuple[int, Any]]) -> tuple[Keys, Floats]:
+        width = self.about.width
+        for _, blob in rows:
+            if blob is None:
+                raise self.damage("a shape has no descriptor")
+            if not isinstance(blob, bytes) or len(blob) != 2 * width:
+                raise self.damage("a descriptor has another width")
+        keys = np.array([key for key, _ in rows], np.int64)
+        values = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").reshape(len(rows), width).astype(np.float32)
+        if not is_unit(values):
+            raise self.damage("a descriptor is not of length 1")
+        return keys, values
 
     def row(self, key: int) -> Row:
         """One shape."""
@@ -253,16 +251,24 @@ class Catalogue:
             raise self.damage(first_line(error)) from error
         if label not in self.about.classes:
             raise self.damage("a shape has a class that the model does not know")
-        if not isinstance(confidence, float) or not 0 <= confidence <= 1 + _UNIT:
+        if not isinstance(confidence, float) or not 0 <= confidence <= 1 + UNIT:
             raise self.damage("a confidence is not between 0 and 1")
-        if any(not isinstance(value, float) for value in pose) or not abs(math.hypot(*pose) - 1) <= _UNIT:
+        if any(not isinstance(value, float) for value in pose) or not abs(math.hypot(*pose) - 1) <= UNIT:
             raise self.damage("a pose is not of length 1")
         return Row(path, label, confidence, np.array(pose))
 
-    def seal(self, generation: int, last: int) -> None:
-        """Say that the descriptors up to an id are in the vectors file of this number. Within a transaction."""
-        self._db.execute("UPDATE about SET generation = ?", (generation,))
-        self._db.execute("DELETE FROM pending WHERE id <= ?", (last,))
+    def seal(self, generation: int, codes: bytes) -> None:
+        """Name the vectors file that holds the shapes so far. Within a transaction."""
+        self._db.execute("UPDATE about SET generation = ?, codes = ?", (generation, codes))
+
+    def shrink(self) -> None:
+        """Give pages that removed rows have left free back to the disk, if they are many."""
+        with self._sentences():
+            pages, free = (
+                self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")
+            )
+            if free > _MOST_FREE * pages:
+                self._db.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:
@@ -283,29 +289,10 @@ class Catalogue:
             raise self.damage("its journal names another file")
 
 
-def check_path(path: str) -> None:
-    """Raise a ValueError unless a path leads into the folder that it is relative to."""
-    pure = PurePosixPath(path) if isinstance(path, str) else None
-    if not path or pure is None or "\0" in path or pure.is_absolute() or ".." in pure.parts:
-        raise ValueError("a path does not lead into the folder of the library")
+_DESCRIPTORS = "SELECT shapes.id AS id, descriptor FROM shapes LEFT JOIN descriptors USING (id)"
 
 
-def is_unit(vectors: Floats) -> bool:
-    """Whether each row of (..., D) is finite and of length 1."""
-    lengths = np.linalg.norm(vectors.astype(np.float32), axis=-1)
-    return bool((np.abs(lengths - 1) <= _UNIT).all())
-
-
-def hash_file(path: Path) -> bytes:
-    """A hash of a file's content, by which it is known under another name."""
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.digest()
-
-
-def _encode(path: str) -> bytes:
+def encode_path(path: str) -> bytes:
     """A path as SQLite's text; names that are not UTF-8 are possible on Linux."""
     return path.encode("utf-8", "surrogateescape")
 

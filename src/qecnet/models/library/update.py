@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping
+import os
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from qecnet.models.answer import Answer, Failure
-from qecnet.models.library.catalogue import Catalogue, Changes, Stamp, hash_file
+from qecnet.models.library.catalogue import Catalogue, encode_path
+from qecnet.models.library.records import Changes, Stamp, hash_file
 from qecnet.models.model import Model
 
 if TYPE_CHECKING:
@@ -16,78 +18,167 @@ if TYPE_CHECKING:
 
 _SECONDS = 1.0
 """Time between two commits: a process that is killed loses no more work than this."""
+_PAGE = 1024
+"""Paths that are read at once."""
+_TEMPORARY = """
+DROP TABLE IF EXISTS temp.found;
+CREATE TEMP TABLE found (path TEXT PRIMARY KEY, size INTEGER, modified INTEGER) WITHOUT ROWID;
+DROP TABLE IF EXISTS temp.gone;
+CREATE TEMP TABLE gone (id INTEGER PRIMARY KEY, path TEXT, size INTEGER, digest BLOB);
+CREATE INDEX temp.contents ON gone (size, digest)
+"""
+"""Tables of this process alone, in a file that it deletes: memory does not grow with the number of files."""
+_SAME = "path = found.path AND size = found.size AND modified = found.modified"
 
 
-def find_changes(rows: Catalogue, folder: Path, files: Iterable[Path]) -> Changes:
-    """Compare rows with all files below a folder, and remove and rename rows. Within a transaction.
+def find_changes(
+    rows: Catalogue, folder: Path, files: Iterable[Path], fail: Callable[[Failure], None], *, retry: bool
+) -> Changes:
+    """Compare rows with all files of a library, and remove and rename rows. Within a transaction.
 
-    A file that has only another name or time of change is known by its content and keeps its row.
+    A file that has only another name or time of change is known by its content and keeps its row. What is left to be
+    done is in the table `found`, see `missing_files`.
     """
-    missing, present, unchanged = dict[str, Stamp](), set[str](), 0
+    for statement in _TEMPORARY.split(";"):
+        rows.execute(statement)
+    _list_files(rows, folder, files, fail)
+    rows.execute(
+        "INSERT INTO gone SELECT id, path, size, digest FROM shapes WHERE path NOT IN (SELECT path FROM found)"
+    )
+    rows.execute("DELETE FROM failures WHERE path NOT IN (SELECT path FROM found)")
+    unchanged = rows.execute(f"DELETE FROM found WHERE EXISTS (SELECT 1 FROM shapes WHERE {_SAME})").rowcount
+    failed = 0
+    if not retry:
+        failed = rows.execute(f"DELETE FROM found WHERE EXISTS (SELECT 1 FROM failures WHERE {_SAME})").rowcount
+    unchanged += _keep_touched(rows, folder)
+    renamed = _rename(rows, folder)
+    changed = "SELECT id FROM shapes JOIN found USING (path) UNION ALL SELECT id FROM gone"
+    rows.execute(f"DELETE FROM descriptors WHERE id IN ({changed})")
+    rows.execute(f"DELETE FROM shapes WHERE id IN ({changed})")
+    (removed,) = rows.execute("SELECT count(*) FROM gone").fetchone()
+    (missing,) = rows.execute("SELECT count(*) FROM found").fetchone()
+    rows.finish(not missing)
+    return Changes(missing, unchanged, renamed, removed, failed)
+
+
+def _list_files(rows: Catalogue, folder: Path, files: Iterable[Path], fail: Callable[[Failure], None]) -> None:
+    """Fill `found` with the stamps of files; those that are missing or not below the folder are failures."""
+    root = os.path.join(os.path.abspath(folder), "")
     for path in files:
-        name, status = path.relative_to(folder).as_posix(), path.stat()
-        stamp, known = Stamp(status.st_size, status.st_mtime_ns), rows.stamp(name)
-        present.add(name)
-        if known is not None and known[:2] == stamp[:2]:
-            unchanged += 1
-        elif known is not None and known.size == stamp.size and known.digest == hash_file(path):
-            rows.rename(name, name, stamp._replace(digest=known.digest))
-            unchanged += 1
-        else:
-            missing[name] = stamp
-    gone: dict[tuple[int, bytes], list[str]] = {}
-    for name, stamp in rows.stamps():
-        if name not in present:
-            gone.setdefault((stamp.size, stamp.digest), []).append(name)
-    renamed = _rename(rows, folder, missing, gone)
-    removed = [name for names in gone.values() for name in names]
-    rows.remove([*removed, *missing])
-    return Changes(missing, unchanged, renamed, len(removed))
+        place = os.path.abspath(path)
+        if not place.startswith(root):
+            fail(Failure(str(path), f"{path}: is not below {folder}; index it with another library"))
+            continue
+        try:
+            status = path.stat()
+        except (OSError, ValueError) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            fail(Failure(str(path), f"{path}: cannot be read ({reason}); correct the list"))
+            continue
+        name = encode_path(Path(place[len(root) :]).as_posix())
+        values = (name, status.st_size, status.st_mtime_ns)
+        rows.execute("INSERT OR IGNORE INTO found VALUES (CAST(? AS TEXT), ?, ?)", values)
 
 
-def _rename(rows: Catalogue, folder: Path, missing: dict[str, Stamp], gone: dict[tuple[int, bytes], list[str]]) -> int:
+def _keep_touched(rows: Catalogue, folder: Path) -> int:
+    """Give rows of files that only have another time of change that time, and take them off the list."""
+    query = (
+        "SELECT path, found.size, found.modified, digest FROM found JOIN shapes USING (path) "
+        "WHERE found.size = shapes.size AND path > CAST(? AS TEXT) ORDER BY path LIMIT ?"
+    )
+    kept = 0
+    for name, size, modified, digest in _pages(rows, query):
+        if digest and _content(folder / name) == digest:
+            rows.rename(name, name, Stamp(size, modified, digest))
+            _take_off(rows, name)
+            kept += 1
+    return kept
+
+
+def _rename(rows: Catalogue, folder: Path) -> int:
     """Rename rows whose file is gone to new files with the same content, and take both off the lists."""
-    sizes, renamed = {size for size, _ in gone}, 0
-    for name, stamp in [*missing.items()]:
-        if stamp.size in sizes and rows.stamp(name) is None:
-            digest = hash_file(folder / name)
-            if names := gone.get((stamp.size, digest)):
-                rows.rename(names.pop(), name, stamp._replace(digest=digest))
-                del missing[name]
-                renamed += 1
+    query = (
+        "SELECT path, size, modified FROM found WHERE path NOT IN (SELECT path FROM shapes) "
+        "AND size IN (SELECT size FROM gone) AND path > CAST(? AS TEXT) ORDER BY path LIMIT ?"
+    )
+    renamed = 0
+    for name, size, modified in _pages(rows, query):
+        digest = _content(folder / name)
+        old = rows.execute("SELECT id, path FROM gone WHERE size = ? AND digest = ? LIMIT 1", (size, digest)).fetchone()
+        if old and digest:
+            rows.rename(old[1], name, Stamp(size, modified, digest))
+            rows.execute("DELETE FROM gone WHERE id = ?", old[:1])
+            _take_off(rows, name)
+            renamed += 1
     return renamed
 
 
-def extend(
-    library: Library,
-    model: Model,
-    folder: Path,
-    missing: Mapping[str, Stamp],
-    results: Iterable[Answer | Failure] | None = None,
-) -> Generator[Answer | Failure]:
-    """Predict the files that a library is missing, and add them.
+def _content(path: Path) -> bytes:
+    """A hash of a file's content; empty where it cannot be read, which its prediction will say."""
+    try:
+        return hash_file(path)
+    except OSError:
+        return b""
 
-    They are added every second, at the end, and when the generator is closed or interrupted.
+
+def _take_off(rows: Catalogue, name: str) -> None:
+    rows.execute("DELETE FROM found WHERE path = CAST(? AS TEXT)", (encode_path(name),))
+
+
+def missing_files(rows: Catalogue) -> Iterator[str]:
+    """The paths that are left to be indexed after `find_changes`, relative to the folder, in order."""
+    query = "SELECT path FROM found WHERE path > CAST(? AS TEXT) ORDER BY path LIMIT ?"
+    return (name for (name,) in _pages(rows, query))
+
+
+def _pages(rows: Catalogue, query: str) -> Iterator[Any]:
+    """The rows of a query, some at a time: what is changed meanwhile does not matter to it."""
+    last = b""
+    while page := rows.execute(query, (last, _PAGE)).fetchall():
+        yield from page
+        last = encode_path(page[-1][0])
+
+
+def record_result(rows: Catalogue, folder: Path, result: Answer | Failure) -> None:
+    """Keep what a missing file gave, with the stamp that it had in `find_changes`. Within a transaction."""
+    name = Path(result.name).relative_to(folder).as_posix()
+    query = "SELECT size, modified FROM found WHERE path = CAST(? AS TEXT)"
+    stamp = Stamp(*rows.execute(query, (encode_path(name),)).fetchone())
+    if isinstance(result, Failure):
+        rows.add_failure(name, stamp, result.error)
+    else:
+        rows.add([(name, stamp._replace(digest=_content(folder / name)), result)])
+
+
+def extend(
+    library: Library, model: Model, folder: Path, results: Iterable[Answer | Failure] | None = None
+) -> Generator[Answer | Failure]:
+    """Predict the files that a library is missing after `Library.update`, and add them.
+
+    They are added every second, at the end, and when the generator is closed or interrupted. Why a file failed is kept,
+    too.
 
     Args:
         library: open for adding.
         model: that the library was made with.
         folder: the folder that paths are relative to.
-        missing: paths and stamps, from `Library.update`.
         results: what the model predicts for these files, in any order; by default, it is asked here.
     """
-    found: list[tuple[str, Stamp, Answer]] = []
+    waiting: list[Answer | Failure] = []
     added = monotonic()
-    names = {str(folder / name): name for name in missing}
+
+    def add() -> None:
+        nonlocal added
+        library.add_results(folder, waiting)
+        waiting.clear()
+        added = monotonic()
+
     try:
-        for result in model.predict_many(names) if results is None else results:
-            if isinstance(result, Answer):
-                name = names[result.name]
-                found.append((name, missing[name]._replace(digest=hash_file(folder / name)), result))
+        for result in model.predict_many(map(str, library.missing(folder))) if results is None else results:
+            waiting.append(result)
             yield result
             if monotonic() - added > _SECONDS:
-                library.add(found)
-                found, added = [], monotonic()
+                add()
     finally:
-        library.add(found)
-    library.seal()
+        add()
+    library.finish()

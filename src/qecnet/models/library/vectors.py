@@ -1,4 +1,4 @@
-"""The descriptors of a large library in one file of usearch: a matrix and an HNSW graph, both memory-mapped.
+"""The codes of a large library's descriptors in one file of usearch: a matrix and an HNSW graph, both memory-mapped.
 
 usearch trusts its files, and a wrong number in a graph would make it read anywhere in memory. The file is therefore
 checked before it is opened: it has to be exactly what `write_vectors` writes, and each edge has to lead to a node.
@@ -7,7 +7,7 @@ checked before it is opened: it has to be exactly what `write_vectors` writes, a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -16,14 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qecnet.files import replace_when_done
-from qecnet.models.library.catalogue import Floats, Keys
+from qecnet.models.library.codes import Codes
+from qecnet.models.library.records import Floats, Keys
 from qecnet.schema import first_line
 
 if TYPE_CHECKING:
     from usearch.index import Index
 
-_EDGES, _EXPANSION_ADD, _EXPANSION_SEARCH = 16, 64, 128
-_CHUNK = 1 << 15
+_EDGES, _EXPANSION_ADD, _EXPANSION_SEARCH = 14, 64, 512
+_CHUNK = 1 << 13
 """Nodes that are checked at once."""
 _MATRIX = np.dtype([("rows", "<u4"), ("bytes", "<u4")])
 _HEAD = np.dtype(
@@ -38,48 +39,56 @@ _NODE = np.dtype([("key", "<u8"), ("level", "<i2"), ("count", "<u4"), ("slots", 
 
 
 class Vectors:
-    """An open file: keys (N,), ascending, and descriptors (N, D), float16, row by row.
+    """An open file.
+
+    Attributes:
+        path: the file.
+        count: N, the number of codes in it.
+        last: the largest key.
 
     Raises:
         ValueError: for a file that is damaged or missing; one sentence that names it.
     """
 
-    def __init__(self, path: Path, width: int) -> None:
-        self.path = path
+    def __init__(self, path: Path, codes: Codes) -> None:
+        self.path, self.codes = path, codes
+        self._index = _new_index(codes.width)
         try:
             with path.open("rb") as file:
-                self.keys, start = _check_file(file, width)
-            self.descriptors: Floats = np.memmap(path, "<f2", "r", start, (len(self.keys), width))
-            self._index = _new_index(width)
+                self.count, self.last = _check_file(file, codes.width)
             self._index.view(path)
-        except FileNotFoundError:
-            raise
+        except FileNotFoundError as error:
+            raise ValueError(f"{path}: is missing; repair the index with qec index") from error
         except (OSError, RuntimeError, ValueError) as error:
             raise _damage(path, first_line(error)) from error
 
     def search(self, query: Floats, count: int) -> Keys:
-        """The keys of the rows that are most similar to (D,), approximately, best first. → (at most count,)"""
-        return self._index.search(query, min(count, len(self.keys)), threads=1).keys.astype(np.int64)
+        """The keys of the codes that are nearest to that of (D,), approximately, best first. → (at most count,)"""
+        code = self.codes.encode(query)
+        return self._index.search(code, min(count, self.count), threads=1).keys.astype(np.int64)
 
     def close(self) -> None:
         """Unmap the file."""
         self._index.reset()  # type: ignore[no-untyped-call]
 
 
-def write_vectors(path: Path, keys: Keys, descriptors: Floats, before: Path | None = None) -> None:
-    """Write descriptors, (N, D), and the graph to search them, whole or not at all.
+def write_vectors(
+    path: Path, codes: Codes, blocks: Iterable[tuple[Keys, Floats]], before: Vectors | None = None
+) -> None:
+    """Write codes of descriptors and the graph to search them, whole or not at all.
 
     Args:
         path: the file to write.
-        keys: (N,), ascending, and larger than those of `before`.
-        descriptors: of length 1.
-        before: a file that has been checked, whose rows come first.
+        codes: how descriptors are encoded.
+        blocks: keys (M,) and descriptors (M, D), some at a time.
+        before: a file with the same codes whose content comes first.
     """
-    index = _new_index(descriptors.shape[1])
+    index = _new_index(codes.width)
     with replace_when_done(path) as aside, _named(path):
         if before is not None:
-            index.load(before)
-        index.add(keys.astype(np.uint64), descriptors, threads=1)  # one thread: rows are in the order of keys
+            index.load(before.path)
+        for keys, descriptors in blocks:
+            index.add(keys.astype(np.uint64), codes.encode(descriptors), threads=1)  # one thread: always one graph
         index.save(aside)
         with aside.open("rb") as file:
             os.fsync(file.fileno())
@@ -95,8 +104,8 @@ def _new_index(width: int) -> Index:
         ) from error
     return Index(
         ndim=width,
-        metric="ip",
-        dtype="f16",
+        metric="l2sq",
+        dtype="i8",
         connectivity=_EDGES,
         expansion_add=_EXPANSION_ADD,
         expansion_search=_EXPANSION_SEARCH,
@@ -114,16 +123,16 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def _damage(path: Path, reason: str) -> ValueError:
-    return ValueError(f"{path}: is damaged ({reason}); build it again with qec index --force")
+    return ValueError(f"{path}: is damaged ({reason}); repair the index with qec index")
 
 
-def _check_file(file: BinaryIO, width: int) -> tuple[Keys, int]:
-    """Raise a ValueError unless a file is safe to search. → its keys, (N,), and where its matrix begins"""
+def _check_file(file: BinaryIO, width: int) -> tuple[int, int]:
+    """Raise a ValueError unless a file is safe to search. → its number of codes, and its largest key"""
     matrix = _read(file, _MATRIX)[0]
     count, start = int(matrix["rows"]), file.tell()
-    if count == 0 or matrix["bytes"] != 2 * width:
+    if count == 0 or matrix["bytes"] != width:
         raise ValueError(f"its rows do not have {width} values")
-    file.seek(start + count * 2 * width)
+    file.seek(start + count * width)
     head, graph = _read(file, _HEAD)[0], _read(file, _GRAPH)[0]
     if head["magic"] != b"usearch" or head["version"][0] != 2 or tuple(head["kinds"]) != _kinds():
         raise ValueError("it was not written by this version of usearch")
@@ -134,16 +143,16 @@ def _check_file(file: BinaryIO, width: int) -> tuple[Keys, int]:
     levels = _read(file, np.dtype("<i2"), count)
     if graph["entry"] >= count or levels.min() < 0 or levels.max() > 64 or levels[graph["entry"]] != graph["top_level"]:
         raise ValueError("its graph has no entry")
-    keys = np.concatenate([_check_nodes(file, levels, at) for at in range(0, count, _CHUNK)])
+    last = max(_check_nodes(file, levels, at) for at in range(0, count, _CHUNK))
     if file.read(1):
         raise ValueError("it goes on after its end")
-    if (keys[1:] <= keys[:-1]).any() or keys[-1] >= 2**63:
-        raise ValueError("its keys are not in order")
-    return keys.astype(np.int64), start
+    if last >= 2**63:
+        raise ValueError("its keys are too large")
+    return count, last
 
 
-def _check_nodes(file: BinaryIO, levels: NDArray[np.int16], first: int) -> NDArray[np.uint64]:
-    """Check the edges of a chunk of nodes, which begin where the file is. → their keys"""
+def _check_nodes(file: BinaryIO, levels: NDArray[np.int16], first: int) -> int:
+    """Check the edges of a chunk of nodes, which begin where the file is. → their largest key"""
     own = levels[first : first + _CHUNK].astype(np.int64)
     sizes = _NODE.itemsize + own * _UPPER.itemsize
     starts = np.cumsum(sizes) - sizes
@@ -158,7 +167,7 @@ def _check_nodes(file: BinaryIO, levels: NDArray[np.int16], first: int) -> NDArr
         slots = upper["slots"][np.arange(_EDGES) < upper["count"][:, None]]
         if (slots >= len(levels)).any() or (levels[slots] < level).any():
             raise ValueError("an edge of its graph leads nowhere")
-    return nodes["key"]
+    return int(nodes["key"].max())
 
 
 def _at(data: bytes, kind: np.dtype[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
@@ -179,5 +188,5 @@ def _kinds() -> tuple[int, ...]:
     """How usearch numbers the metric, the values, the keys and the edges that we use."""
     from usearch.compiled import MetricKind, ScalarKind
 
-    kinds = MetricKind.IP, ScalarKind.F16, ScalarKind.U64, ScalarKind.U32
+    kinds = MetricKind.L2sq, ScalarKind.I8, ScalarKind.U64, ScalarKind.U32
     return tuple(int(kind.value) for kind in kinds)

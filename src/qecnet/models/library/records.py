@@ -1,0 +1,89 @@
+"""What a library holds: its rows, the stamps of its files, and what it was made with."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from qecnet.schema import check_names
+
+Floats = NDArray[np.floating[Any]]
+Keys = NDArray[np.int64]
+
+UNIT = 1e-3
+"""How far the length of a descriptor or a pose may be from 1."""
+
+
+class Stamp(NamedTuple):
+    """What identifies a version of a file: its size, its time of change in nanoseconds, and a hash of its content."""
+
+    size: int
+    modified: int
+    digest: bytes = b""
+
+
+class Row(NamedTuple):
+    """A shape's path relative to the library's folder, its class and confidence, and its pose, WXYZ."""
+
+    path: str
+    label: str
+    confidence: float
+    pose: Floats
+
+
+class Changes(NamedTuple):
+    """How many files of a library are missing (new or changed, to be indexed), unchanged, renamed and removed, and how
+    many have failed before and not changed since."""
+
+    missing: int
+    unchanged: int
+    renamed: int
+    removed: int
+    failed_before: int
+
+
+@dataclass(frozen=True)
+class About:
+    """What a library was made with: the model's name, a hash of it, its classes, the width of its descriptors."""
+
+    model: str
+    key: str
+    classes: tuple[str, ...]
+    width: int
+
+    def __post_init__(self) -> None:
+        check_names("classes", self.classes)
+        check_names("model", [self.model])
+        if not 0 < self.width <= 65_536:
+            raise ValueError("width is not a number of values that a descriptor has")
+
+    def fits(self, other: About) -> bool:
+        """Whether libraries are of the same model, whatever its name is."""
+        return (self.key, self.classes, self.width) == (other.key, other.classes, other.width)
+
+
+def check_path(path: str) -> None:
+    """Raise a ValueError unless a path leads into the folder that it is relative to."""
+    pure = PurePosixPath(path) if isinstance(path, str) else None
+    if not path or pure is None or "\0" in path or pure.is_absolute() or ".." in pure.parts:
+        raise ValueError("a path does not lead into the folder of the library")
+
+
+def is_unit(vectors: Floats) -> bool:
+    """Whether each row of (..., D) is finite and of length 1."""
+    lengths = np.linalg.norm(vectors.astype(np.float32), axis=-1)
+    return bool((np.abs(lengths - 1) <= UNIT).all())
+
+
+def hash_file(path: Path) -> bytes:
+    """A hash of a file's content, by which it is known under another name."""
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.digest()
