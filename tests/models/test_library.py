@@ -129,7 +129,7 @@ def test_failures_are_counted_until_their_files_are_gone(small_model, folder):
 
 
 def test_files_elsewhere_and_missing_ones_are_told(small_model, folder, tmp_path):
-    told = []
+    told: list[Failure] = []
     with edit_library(folder / "index", small_model) as library:
         files = [folder / "bed.npy", folder / "none.npy", tmp_path / "far.npy", folder / "bed.npy"]
         assert library.update(folder, files, told.append).missing == 1
