@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.spatial.transform import Rotation
 from tests.kinds import present
+from tests.rotations import from_scipy, to_scipy
 from torch import Tensor
 
 from qecnet.algebra import (
@@ -24,10 +25,6 @@ from qecnet.algebra import (
     to_matrix,
     to_rotvec,
 )
-
-
-def scipy_of(q: Tensor) -> Rotation:
-    return Rotation.from_quat(q.double().numpy(), scalar_first=True)
 
 
 def assert_same_rotation(p: Tensor, q: Tensor, tolerance: float) -> None:
@@ -63,7 +60,7 @@ def test_product_is_associative_and_closed(pairs, tolerance):
 
 def test_product_agrees_with_scipy(pairs, tolerance):
     p, q = (x.reshape(-1, 4) for x in pairs)
-    expected = torch.from_numpy((scipy_of(p) * scipy_of(q)).as_quat(scalar_first=True))
+    expected = from_scipy(to_scipy(p) * to_scipy(q))
     assert_same_rotation(multiply(p, q).double(), expected, tolerance)
 
 
@@ -76,7 +73,7 @@ def test_rotate_is_an_action_of_the_group(pairs, tolerance, generator):
 def test_rotate_agrees_with_scipy_and_with_the_sandwich_product(rotations, tolerance, generator):
     x = torch.randn(len(rotations), 3, generator=generator, dtype=rotations.dtype)
     turned = rotate(rotations, x)
-    expected = torch.from_numpy(scipy_of(rotations).apply(x.double().numpy()))
+    expected = torch.from_numpy(to_scipy(rotations).apply(x.double().numpy()))
     torch.testing.assert_close(turned.double(), expected, atol=4 * tolerance, rtol=0)
     pure = torch.nn.functional.pad(x, (1, 0))
     sandwich = multiply(multiply(rotations, pure), conjugate(rotations))
@@ -97,7 +94,7 @@ def test_left_matrix_is_a_homomorphism_into_rotations_of_r4(pairs, tolerance):
 def test_matrix_agrees_with_scipy_and_comes_back(rotations, tolerance):
     matrix = to_matrix(rotations)
     torch.testing.assert_close(
-        matrix.double(), torch.from_numpy(scipy_of(rotations).as_matrix()), atol=tolerance, rtol=0
+        matrix.double(), torch.from_numpy(to_scipy(rotations).as_matrix()), atol=tolerance, rtol=0
     )
     assert_same_rotation(from_matrix(matrix), rotations, 4 * tolerance)
 
@@ -115,7 +112,7 @@ def test_rotvec_agrees_with_scipy_and_comes_back(rotations, tolerance):
     rotvec = to_rotvec(rotations)
     assert (rotvec.norm(dim=-1) <= torch.pi + tolerance).all()
     unambiguous = rotations[:, 0].abs() > 1e-3
-    expected = torch.from_numpy(scipy_of(rotations[unambiguous]).as_rotvec())
+    expected = torch.from_numpy(to_scipy(rotations[unambiguous]).as_rotvec())
     torch.testing.assert_close(rotvec[unambiguous].double(), expected, atol=4 * tolerance, rtol=0)
     assert_same_rotation(from_rotvec(rotvec), rotations, 4 * tolerance)
 
@@ -156,7 +153,7 @@ def test_sign_of_a_quaternion_never_matters(pairs, tolerance):
 
 def test_distance_is_the_angle_of_the_relative_rotation(pairs, tolerance):
     p, q = (x.reshape(-1, 4) for x in pairs)
-    expected = torch.from_numpy((scipy_of(p).inv() * scipy_of(q)).magnitude())
+    expected = torch.from_numpy((to_scipy(p).inv() * to_scipy(q)).magnitude())
     distance = angular_distance(p, q)
     torch.testing.assert_close(distance.double(), expected, atol=4 * tolerance, rtol=0)
     torch.testing.assert_close(distance, angular_distance(q, p), atol=tolerance, rtol=0)
@@ -311,9 +308,9 @@ def test_matrices_that_are_rotations_need_no_eigenvector():
     half = torch.cat((torch.eye(4), torch.tensor([[0, 1, 1, 0], [0, 1, 1, 1], [1, 0, 0, 1.0]]))).double()
     near = half + 1e-9 * torch.randn(half.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     turns = torch.cat((half, near, random_quaternion((100,), 0, dtype=torch.float64)))
-    matrices = Rotation.from_quat(turns.numpy(), scalar_first=True).as_matrix()
+    matrices = to_scipy(turns).as_matrix()
     found = from_matrix(torch.from_numpy(matrices), orthonormal=True).numpy()
-    expected = Rotation.from_matrix(matrices).as_quat(scalar_first=True)
+    expected = from_scipy(Rotation.from_matrix(matrices)).numpy()
     assert abs(abs((found * expected).sum(1)) - 1).max() < 1e-15
     assert abs(abs(found) - abs(expected)).max() < 1e-15
 

@@ -5,6 +5,7 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 from tests.kinds import present
+from tests.rotations import to_scipy
 
 from qecnet.algebra import from_rotvec, random_quaternion
 from qecnet.nn import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
@@ -80,7 +81,7 @@ def nearest_of_the_group(poses, turns):
     """SciPy's angle to the nearest of the group's elements; of a thousandth of a turn for all turns."""
     count = 1000 if turns == 0 else turns
     group = Rotation.from_rotvec(2 * np.pi / count * np.arange(count)[:, None] * [0, 0, 1])
-    given = Rotation.from_quat(poses.double().numpy(), scalar_first=True)
+    given = to_scipy(poses)
     return torch.tensor([(group.inv() * one).magnitude().min() for one in given])
 
 
