@@ -193,16 +193,16 @@ class ProgressLine:
 
 
 class FailureLog:
-    """Counts failures and prints the first ones on standard error; `place` is where all of them are."""
+    """Counts failures and prints them on standard error: the first ones if a file at `place` has all of them."""
 
-    def __init__(self, place: str) -> None:
+    def __init__(self, place: str | None) -> None:
         self.place = place
         self.count = 0
 
     def __call__(self, failure: Failure) -> None:
         self.count += 1
         start = "\r\033[K" if sys.stderr.isatty() else ""
-        if self.count <= _SHOWN:
+        if self.place is None or self.count <= _SHOWN:
             typer.echo(f"{start}qec: {printable(failure.error)}", err=True)
         elif self.count == _SHOWN + 1:
             typer.echo(f"{start}note: further failures are in {self.place}", err=True)

@@ -78,7 +78,7 @@ def index(
         loaded = load(model)
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
-        failures = FailureLog("the table failures of rows.sqlite")
+        failures = FailureLog(None)
         with edit_library(path, loaded, replace=force) as opened:
             if (old := folder / INDEX_0_1).exists():
                 typer.echo(f"note: {printable(str(old))}: is of version 0.1, no longer used; delete it", err=True)
