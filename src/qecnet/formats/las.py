@@ -11,7 +11,7 @@ import os
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -71,20 +71,17 @@ def _load(data: bytes) -> Any:
 @contextmanager
 def _silence_decoder() -> Iterator[None]:
     """Discards what is written to stderr meanwhile: the decoder of LAZ prints a backtrace before it raises."""
-    with _stderr_lock:
+    with _stderr_lock, ExitStack() as stack:
         try:
+            nowhere = stack.enter_context(open(os.devnull, "wb"))
             stderr = os.dup(_STDERR)
-        except OSError:  # closed, so that nothing can be printed
+        except OSError:  # closed, or no descriptor is left: then what the decoder prints is the lesser evil
             yield
             return
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, _STDERR)
-        os.close(nowhere)
-        try:
-            yield
-        finally:
-            os.dup2(stderr, _STDERR)
-            os.close(stderr)
+        stack.callback(os.close, stderr)
+        stack.callback(os.dup2, stderr, _STDERR)
+        os.dup2(nowhere.fileno(), _STDERR)
+        yield
 
 
 def _check_records(data: bytes) -> None:
