@@ -69,6 +69,20 @@ def test_jobs_of_processes_that_die_come_back_without_a_result(workers):
     assert found == {number: Lost.DIED if number == 3 else 2 * number for number in range(8)}
 
 
+def test_who_takes_long_with_a_result_loses_none_that_waits():
+    """The other worker has answered long ago; only who has not is late."""
+    jobs, found = iter(range(2)), []
+    for number, result in as_done(slowly, lambda: next(jobs, None), 2, timeout=1.0):
+        found.append((number, result))
+        time.sleep(3)
+    assert sorted(found) == [(0, 0), (1, 1)]
+
+
+def slowly(number):
+    time.sleep(0.3 * number)
+    return number
+
+
 def test_a_job_may_be_given_again_when_its_result_is_known():
     jobs, found = [1], []
     for number, result in as_done(doubled, lambda: jobs.pop() if jobs else None, 2):

@@ -152,7 +152,7 @@ def as_done(
                     raise value
                 yield job, value
             for pipe, (seat, job) in [*busy.items()]:
-                if timeout is not None and seat.ready and monotonic() - seat.since > timeout:
+                if timeout is not None and seat.ready and monotonic() - seat.since > timeout and not pipe.poll():
                     del busy[pipe]
                     seat.leave(0)
                     yield job, Lost.LATE

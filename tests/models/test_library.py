@@ -4,6 +4,7 @@ import os
 import shutil
 import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate
 from qecnet.datasets import make_shape
 from qecnet.formats import write
-from qecnet.models import Failure, Library, edit_library, extend, hash_model, read_library
+from qecnet.models import Failure, Library, edit_library, extend, hash_model, merge_libraries, read_library
 from qecnet.models.library import shape_library, update
 
 ROTATION = random_quaternion((), generator=3, dtype=torch.float64)
@@ -155,6 +156,48 @@ def test_an_interruption_keeps_what_was_done(small_model, folder):
         next(results)
         results.close()
     assert bring_up_to_date(small_model, folder)[0] == ["toilet.npy"]
+
+
+def test_what_cannot_be_looked_at_is_not_gone(small_model, folder, monkeypatch):
+    """A disk that gives errors, or a folder that may not be opened for a while."""
+    query = small_model.predict(folder / "bed.npy")
+    bring_up_to_date(small_model, folder)
+    stat, away = Path.stat, folder.rename(folder.with_name("away"))
+    folder.mkdir()
+    (away / "index").rename(folder / "index")
+
+    def fail(path, **options):
+        if path.suffix == ".npy":
+            raise PermissionError(13, "Permission denied")
+        return stat(path, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", fail)
+        assert bring_up_to_date(small_model, folder) == ([], (0, 0, 0))
+        assert names(folder, query) == {"bed.npy", "chair.npy", "toilet.npy"}
+    assert bring_up_to_date(small_model, folder) == ([], (0, 0, 3))
+
+
+def test_a_file_that_changes_after_its_prediction_is_processed_again(small_model, folder):
+    """Otherwise the content would be known by its hash, with the descriptor of what it was before."""
+    with edit_library(folder / "index", small_model) as library:
+        library.update(folder, sorted(folder.glob("*.npy")))
+        results = [*small_model.predict_many(map(str, library.missing(folder)))]
+        save_cloud(folder / "chair.npy", "chair", 2)
+        assert len([*extend(library, small_model, folder, results)]) == 3
+    assert bring_up_to_date(small_model, folder) == (["chair.npy"], (2, 0, 0))
+
+
+def test_a_library_is_finished_when_all_files_are_done(small_model, folder, tmp_path):
+    """A shard that is killed while it lists its files is not taken for one without files."""
+    edit_library(folder / "index", small_model).close()
+    with pytest.raises(ValueError, match="is not finished; run this shard again, or merge with --partial"):
+        merge_libraries(tmp_path / "whole", [folder / "index"])
+    bring_up_to_date(small_model, folder)
+    merge_libraries(tmp_path / "whole", [folder / "index"])
+    merge_libraries(tmp_path / "again", [tmp_path / "whole"])
+    with read_library(tmp_path / "again") as library:
+        assert len(library) == 3
 
 
 def test_results_are_committed_while_others_are_made(small_model, folder, monkeypatch):

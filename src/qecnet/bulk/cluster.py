@@ -216,6 +216,8 @@ class _Actors:
         """Ends workers whose job takes too long."""
         for reference, (actor, job, since) in [*self.busy.items()]:
             if self.timeout is not None and monotonic() - since > self.timeout:
+                if self.ray.wait([reference], timeout=0)[0]:  # done while the results before it were kept
+                    continue
                 del self.busy[reference]
                 self.ray.kill(actor)
                 yield job, Lost.LATE

@@ -106,7 +106,7 @@ def _find_folder(files: list[str], listed: str | None, library: Path | None) -> 
     if library is None and len(files) == 1 and listed is None:
         library = Path(files[0])
     if library is None:
-        raise ValueError("the files have no folder in common; name the folder of the library with --library")
+        raise ValueError("several files were given; name the folder of the library that they are below with --library")
     if not library.is_dir():
         raise ValueError(f"{library}: is not a folder; name the folder of the library with --library")
     return library

@@ -77,7 +77,7 @@ class Catalogue:
                 for statement in _statements():
                     self._db.execute(statement)
                 row = (_VERSION, json.dumps(asdict(about)))
-                self._db.execute("INSERT INTO about VALUES (?, ?, 0, NULL, 1)", row)
+                self._db.execute("INSERT INTO about VALUES (?, ?, 0, NULL, 0)", row)
         if _schema(self._db) != _own_schema():
             raise self.damage("its tables are not those of an index of this version")
         rows = self._db.execute("SELECT version, text FROM about LIMIT 2").fetchall()

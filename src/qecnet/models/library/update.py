@@ -45,6 +45,7 @@ def find_changes(
     rows.execute(
         "INSERT INTO gone SELECT id, path, size, digest FROM shapes WHERE path NOT IN (SELECT path FROM found)"
     )
+    _keep_unreachable(rows, folder)
     rows.execute("DELETE FROM failures WHERE path NOT IN (SELECT path FROM found)")
     unchanged = rows.execute(f"DELETE FROM found WHERE EXISTS (SELECT 1 FROM shapes WHERE {_SAME})").rowcount
     failed = 0
@@ -78,6 +79,18 @@ def _list_files(rows: Catalogue, folder: Path, files: Iterable[Path], fail: Call
         name = encode_path(Path(place[len(root) :]).as_posix())
         values = (name, status.st_size, status.st_mtime_ns)
         rows.execute("INSERT OR IGNORE INTO found VALUES (CAST(? AS TEXT), ?, ?)", values)
+
+
+def _keep_unreachable(rows: Catalogue, folder: Path) -> None:
+    """Take rows off `gone` whose file may still be there: its folder cannot be opened, or its disk gives errors."""
+    query = "SELECT path, id FROM gone WHERE path > CAST(? AS TEXT) ORDER BY path LIMIT ?"
+    for name, number in _pages(rows, query):
+        try:
+            (folder / name).stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError:
+            rows.execute("DELETE FROM gone WHERE id = ?", (number,))
 
 
 def _keep_touched(rows: Catalogue, folder: Path) -> int:
@@ -140,14 +153,26 @@ def _pages(rows: Catalogue, query: str) -> Iterator[Any]:
 
 
 def record_result(rows: Catalogue, folder: Path, result: Answer | Failure) -> None:
-    """Keep what a missing file gave, with the stamp that it had in `find_changes`. Within a transaction."""
+    """Keep what a missing file gave, with the stamp that it had in `find_changes`. Within a transaction.
+
+    A file that has changed since then has no digest: it may not be what was predicted.
+    """
     name = Path(result.name).relative_to(folder).as_posix()
     query = "SELECT size, modified FROM found WHERE path = CAST(? AS TEXT)"
     stamp = Stamp(*rows.execute(query, (encode_path(name),)).fetchone())
     if isinstance(result, Failure):
         rows.add_failure(name, stamp, result.error)
     else:
-        rows.add([(name, stamp._replace(digest=_content(folder / name)), result)])
+        digest = _content(folder / name)
+        rows.add([(name, stamp._replace(digest=digest if _has_stamp(folder / name, stamp) else b""), result)])
+
+
+def _has_stamp(path: Path, stamp: Stamp) -> bool:
+    try:
+        status = path.stat()
+    except OSError:
+        return False
+    return (status.st_size, status.st_mtime_ns) == (stamp.size, stamp.modified)
 
 
 def extend(
