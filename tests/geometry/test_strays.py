@@ -99,6 +99,15 @@ def test_farthest_points_tell_whether_there_are_any(bumpy):
         assert may_have_strays(cloud, cloud.points[farthest_points(points, 256)]) is expected
 
 
+def test_a_thin_leg_among_the_farthest_points_is_no_stray(bumpy):
+    """Its points are far from their 4th neighbour, but each is near the next."""
+    step = 4 * torch.cdist(bumpy[:200], bumpy).kthvalue(5).values.median()
+    leg = bumpy[bumpy[:, 2].argmax()] + step / 2 * torch.arange(1, 21)[:, None] * torch.tensor([0.0, 0.0, 1.0])
+    cloud = centred(torch.cat((bumpy, leg)))
+    assert (cloud.reach(cloud.points[-20:], 4) > 2.53 * cloud.median_reach(4)).any()
+    assert not may_have_strays(cloud, cloud.points[-20:])
+
+
 def test_a_cloud_is_prepared_as_if_they_were_not_there(bumpy):
     """Far ones as well, which would make the cloud a dot, and all of it one point of float32."""
     cloud = PointCloud(bumpy.double())

@@ -14,6 +14,7 @@ _NEIGHBOUR = 4
 _TIMES = 2.53  # its square is no whole number: on a grid there is no tie for rounding to break
 _FEWEST = 2000  # of fewer, thin legs are points that stand alone
 _MOST = 0.25
+_SUSPECTS = 64  # of more, looking at each takes longer than at the whole cloud
 
 
 def find_strays(points: Tensor) -> Tensor:
@@ -41,11 +42,25 @@ def find_strays(points: Tensor) -> Tensor:
 
 
 def may_have_strays(cloud: Centred, queries: Array) -> bool:
-    """Whether any of a cloud's farthest points, (M, 3) centred, is far from its 4th neighbour.
+    """Whether any of a cloud's farthest points, (M, 3) centred, seems to be a stray.
 
     Farthest points are chosen among strays before others; the few that they leave stand near the surface.
     """
-    return len(cloud.points) >= _FEWEST and bool((cloud.reach(queries, _NEIGHBOUR) > _far(cloud)).any())
+    if len(cloud.points) < _FEWEST:
+        return False
+    far = _far(cloud)
+    suspects = queries[cloud.reach(queries, _NEIGHBOUR) > far]
+    return len(suspects) > _SUSPECTS or any(_stands_alone(cloud, place, far) for place in suspects)
+
+
+def _stands_alone(cloud: Centred, place: Array, far: float) -> bool:
+    """Whether a point of the cloud is in a group of up to four, in which each is at most `far` from another."""
+    group: set[int] = set()
+    grown = set(cloud.tree.query_ball_point(place, far))
+    while group != grown and len(grown) <= _NEIGHBOUR:
+        group = grown
+        grown = group.union(*cloud.tree.query_ball_point(cloud.points[[*group]], far))
+    return len(grown) <= _NEIGHBOUR
 
 
 def _far(cloud: Centred) -> float:
