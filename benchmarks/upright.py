@@ -7,7 +7,9 @@ is its test split; Google Scanned Objects are the names whose SHA-256 begins wit
 among them are also counted apart, as the shape of a box does not show its up. One row for each model and dataset
 (results/upright.csv): accuracy; the share of shapes whose up is within 5° and 10°, within 10° up to a turn upside down,
 and within 10° for one of the first three candidates; the median angle; the share off by more than 90°; and of the
-smallest candidate sets with 90% of the probability, how often they hold a right up, and their mean size.
+smallest candidate sets with 90% of the probability, how often they hold a right up, and their mean size. For candidate
+sets with other shares of the probability, how often they hold a right up is in results/upright_reliability.csv, and a
+plot of it in docs/images/upright_reliability.png.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import math
 from pathlib import Path
 from typing import Any
 
+import matplotlib.pyplot as plt
 import numpy as np
 import torch
 import trimesh
@@ -30,6 +33,9 @@ from qecnet.datasets import Item, open_dataset
 from qecnet.geometry import Mesh
 from qecnet.models import Answer, Model
 
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+PLOT = Path(__file__).parents[1] / "docs" / "images" / "upright_reliability.png"
+_DATASETS = {"modelnet40": "ModelNet40, test split", "scanned_objects": "Google Scanned Objects, test half"}
 _SHARES = (
     "accuracy",
     "within_5",
@@ -53,22 +59,45 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=RESULTS / "upright.csv", help="where to write the rows")
     given = parser.parse_args()
-    rows = []
+    rows, reliability = [], []
     for name in given.models:
         model = qecnet.load(name)
-        for dataset in ("modelnet40", "scanned_objects"):
+        for dataset in _DATASETS:
             if folder := getattr(given, dataset):
                 items = choose(open_dataset(dataset, folder).items("test"), given.shapes)
-                rows += measure(model, dataset, items)
-    with given.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
+                numbered = enumerate(track(items, dataset, transient=True))
+                found = [measure_one(model, item, number) for number, item in numbered]
+                rows += summarize(model, dataset, items, found)
+                before = torch.tensor([one["before_right"] for one in found])
+                held = {f"{level}": f"{(before < level).float().mean():.4f}" for level in LEVELS}
+                reliability.append({"model": name, "dataset": dataset, "shapes": len(items), **held})
+    write_rows(given.out, rows)
+    write_rows(given.out.with_name(f"{given.out.stem}_reliability.csv"), reliability)
+    plot_reliability(reliability, PLOT)
+
+
+def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
 
-def measure(model: Model, dataset: str, items: list[Item]) -> list[dict[str, Any]]:
+def plot_reliability(rows: list[dict[str, Any]], path: Path) -> None:
+    """The share of shapes whose candidate set holds a right up, against the probability that the set has."""
+    figure, panel = plt.subplots(figsize=(5, 4), layout="constrained")
+    panel.plot((0, 1), (0, 1), color="grey", linewidth=1, linestyle=":", label="perfectly calibrated")
+    for row in rows:
+        label = f"{row['model']}, {_DATASETS[row['dataset']]}"
+        panel.plot(LEVELS, [float(row[f"{level}"]) for level in LEVELS], marker="o", markersize=4, label=label)
+    panel.set(xlabel="probability of the candidate set", ylabel="share of sets with a right up (10°)")
+    panel.set(xlim=(0, 1), ylim=(0, 1.01))
+    panel.legend(loc="lower right", fontsize=8)
+    figure.savefig(path, dpi=130)
+
+
+def summarize(model: Model, dataset: str, items: list[Item], found: list[dict[str, float]]) -> list[dict[str, Any]]:
     """Rows for all shapes of a dataset and, of scanned objects, for boxes and the rest apart."""
-    found = [measure_one(model, item, number) for number, item in enumerate(track(items, dataset, transient=True))]
     parts = {"all": [True] * len(items)}
     if dataset == "scanned_objects":
         boxes = [is_box(item) for item in items]
@@ -77,7 +106,7 @@ def measure(model: Model, dataset: str, items: list[Item]) -> list[dict[str, Any
     for part, chosen in parts.items():
         some = [one for one, keep in zip(found, chosen, strict=True) if keep]
         if some:
-            means = {key: mean([one[key] for one in some]) for key in some[0] if key != "angle"}
+            means = {key: mean([one[key] for one in some]) for key in some[0] if key not in ("angle", "before_right")}
             median = f"{torch.tensor([one['angle'] for one in some]).median():.2f}"
             rows.append(
                 {"model": model.name, "dataset": dataset, "part": part, "shapes": len(some), "median": median, **means}
@@ -99,7 +128,7 @@ def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
         answer = model.predict(points)
     except ValueError as error:
         print(f"{item.name}: no answer ({error})")
-        return {**dict.fromkeys(_SHARES, 0.0), "off_by_90": 1.0, "angle": 180.0}
+        return {**dict.fromkeys(_SHARES, 0.0), "off_by_90": 1.0, "angle": 180.0, "before_right": 1.0}
     up = rotate(rotation.double(), UP.double())
     angle = off(answer.pose, up)
     held = answer.likely_candidates()
@@ -114,7 +143,18 @@ def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
         "set_size": float(len(held)),
         "milliseconds": answer.milliseconds,
         "angle": angle,
+        "before_right": before_right(answer, up),
     }
+
+
+def before_right(answer: Answer, up: Tensor) -> float:
+    """The probability of all candidates before the first one that is right; 1 where none is."""
+    total = 0.0
+    for candidate in answer.candidates:
+        if off(candidate.pose, up) < 10:
+            return total
+        total += candidate.probability
+    return 1.0
 
 
 def label_of(model: Model, item: Item) -> str:

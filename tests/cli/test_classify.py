@@ -209,3 +209,11 @@ def test_json_lists_the_likely_orientations(run, library):
     assert shares == sorted(shares, reverse=True)
     assert sum(shares[:-1]) < 0.9 < sum(shares) + 1e-3
     assert all(len(candidate["pose"]) == 4 for candidate in row["candidates"])
+
+
+def test_fast_is_about_the_same(run, library):
+    slow, fast = (
+        json.loads(run("classify", library / "cloud.npy", "--json", *more).stdout) for more in ((), ("--fast",))
+    )
+    assert fast["label"] == slow["label"]
+    assert fast["confidence"] == pytest.approx(slow["confidence"], abs=0.3)

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
@@ -13,8 +14,9 @@ from qecnet.cli.main import app
 from qecnet.datasets import make_shape
 from qecnet.geometry import PrepareConfig
 from qecnet.models import Model
-from qecnet.models.export import ExportModule, example_inputs, export_onnx, largest_difference
-from qecnet.nn import FeatureConfig, FeatureNet, Neighbourhood, QECConfig, QECNet
+from qecnet.models.export import ExportModule, example_inputs, export_onnx, largest_difference, list_inputs
+from qecnet.nn import FeatureConfig, FeatureNet, Neighbourhood, QECConfig, QECNet, UprightConfig, UprightNet
+from qecnet.nn.upright_reader import ReaderSize
 
 onnx = pytest.importorskip("onnx")
 
@@ -27,21 +29,26 @@ FEATURES = FeatureConfig(
     whole=(8, 16),
     summary=16,
 )
+SMALL = ReaderSize(64, (16, 8), (4, 4, 4, 4), (8, 8, 8, 8, 8, 16))
+UPRIGHT = UprightConfig(3, frames=64, scorer=SMALL, reader=SMALL)
 CONFIG = PrepareConfig(points=500, frames=64, method="centred")
 
 
-@pytest.fixture(scope="module", params=["features", pytest.param("paper", marks=pytest.mark.slow)])
+@pytest.fixture(scope="module", params=["features", "upright", pytest.param("paper", marks=pytest.mark.slow)])
 def model(request):
     """Weights that have learned nothing tell the runtimes apart as well as others do."""
     torch.manual_seed(0)
-    network = FeatureNet(FEATURES) if request.param == "features" else QECNet(PAPER)
-    return Model("untrained", network, ("a", "b", "c"), CONFIG, temperature=0.5)
+    networks = {"features": (FeatureNet, FEATURES), "upright": (UprightNet, UPRIGHT), "paper": (QECNet, PAPER)}
+    kind, config = networks[request.param]
+    prepared = replace(CONFIG, candidates=kind.reads_candidates)
+    return Model("untrained", kind(config), ("a", "b", "c"), prepared, temperature=0.5)
 
 
 def batches(model):
-    """Of several sizes; the largest has a cloud without any frame."""
+    """Of several sizes; the largest has a cloud without any frame or candidate."""
     given = example_inputs(model, 7)
-    given[2][-1] = False
+    for tensor in given[2:]:
+        tensor[-1] = 0
     return [tuple(tensor[:size] for tensor in given) for size in (1, 3, 7)]
 
 
@@ -67,12 +74,12 @@ def test_onnxruntime_says_what_pytorch_says(model, tmp_path):
     written = onnx.load(path)
     about = {entry.key: json.loads(entry.value) for entry in written.metadata_props}
     assert about["classes"] == ["a", "b", "c"]
-    assert PrepareConfig(**about["prepare"]) == CONFIG
+    assert PrepareConfig(**about["prepare"]) == model.config
     assert about["temperature"] == 0.5
-    assert [entry.name for entry in written.graph.input] == ["positions", "frames", "valid"]
+    assert tuple(entry.name for entry in written.graph.input) == list_inputs(model)
     assert {entry.type.tensor_type.shape.dim[0].dim_param for entry in written.graph.input} == {"batch"}
     torch.manual_seed(1)
-    other = Model("other", type(model.network)(model.network.config), model.classes, CONFIG)
+    other = Model("other", type(model.network)(model.network.config), model.classes, model.config)
     assert largest_difference(other, path, batches(model)) > 1e-2
 
 
@@ -86,7 +93,7 @@ def test_the_module_says_what_the_model_says(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["modelnet10", "modelnet10-paper"])
+@pytest.mark.parametrize("name", ["modelnet10", "modelnet10-paper", "modelnet40"])
 def test_so_it_is_for_weights_that_ship(name, tmp_path):
     path = tmp_path / "model.onnx"
     result = CliRunner().invoke(app, ["export", str(path), "--model", name])

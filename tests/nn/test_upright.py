@@ -91,6 +91,16 @@ def test_a_cloud_has_the_same_answer_alone_and_in_a_batch():
     assert torch.equal(together.orientations.poses[1], alone.orientations.poses[0])
 
 
+def test_without_classes_orientations_and_descriptors_stay():
+    network, points = make_network(), make_clouds()
+    with torch.inference_mode():
+        with_classes, without = network(points), network.without_classes()(points)
+    torch.testing.assert_close(without.activations, torch.ones(2, 1))
+    assert torch.equal(without.descriptor, with_classes.descriptor)
+    assert torch.equal(without.orientations.poses, with_classes.orientations.poses)
+    assert torch.equal(without.orientations.probabilities, with_classes.orientations.probabilities)
+
+
 def test_a_known_up_is_the_only_candidate():
     network, points = make_network(), make_clouds()
     up = torch.tensor([0.6, 0.0, 0.8])

@@ -17,6 +17,7 @@ __all__ = [
     "MAX_POINTS",
     "ORIENTING_MODEL",
     "TIMEOUT",
+    "Fast",
     "Files",
     "FilesOrList",
     "Force",
@@ -137,6 +138,9 @@ ModelName = Annotated[
         metavar="NAME",
         help="Name of a model in the package (see qec models), a weights file, or the folder of a run.",
     ),
+]
+Fast = Annotated[
+    bool, typer.Option("--fast", help="Take less time for each file, with slightly less accurate results.")
 ]
 Seed = Annotated[
     int, typer.Option(min=0, metavar="INTEGER", callback=_check_seed, help="Seed of the random sampling of points.")

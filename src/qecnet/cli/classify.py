@@ -17,6 +17,7 @@ from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
     DEFAULT_MODEL,
     TIMEOUT,
+    Fast,
     FilesOrList,
     KnownUp,
     Listed,
@@ -64,6 +65,7 @@ def classify(
         ),
     ] = None,
     model: ModelName = DEFAULT_MODEL,
+    fast: Fast = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: a header, then one line per file.")] = False,
     min_confidence: Annotated[
@@ -101,11 +103,11 @@ def classify(
             from qecnet.models import load
         if output is not None:
             asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
-            work = Work(load(model), partial(_describe, min_confidence=min_confidence), asked)
+            work = Work(load(model, fast=fast), partial(_describe, min_confidence=min_confidence), asked)
             run_bulk(bulk, "classify", work, _COLUMNS, {"min_confidence": min_confidence})
             return
         paths, missing = find_shapes(files or [], listed)
-        loaded = load(model)
+        loaded = load(model, fast=fast)
         answers = loaded.predict_many(
             paths, seed=seed, workers=workers or count_processes(len(paths)), up=up, viewpoint=viewpoint
         )

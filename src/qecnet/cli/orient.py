@@ -15,6 +15,7 @@ from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
     ORIENTING_MODEL,
     TIMEOUT,
+    Fast,
     FilesOrList,
     Force,
     KnownUp,
@@ -81,6 +82,7 @@ def orient(
         ),
     ],
     model: ModelName = ORIENTING_MODEL,
+    fast: Fast = False,
     up: KnownUp = None,
     viewpoint: Viewpoint = None,
     output_up: Annotated[
@@ -141,14 +143,14 @@ def orient(
                 raise ValueError("--results needs a folder as -o, and no --skip-existing, --dry-run or --json")
             placement = Placement(output, tuple(name for name in bulk.files if Path(name).is_dir()))
             asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
-            work = Work[dict[str, Any]](load(model), _Writer(placement, output_up, threshold), asked)
+            work = Work[dict[str, Any]](load(model, fast=fast), _Writer(placement, output_up, threshold), asked)
             settings = {"output": output, "output_up": output_up, "min_confidence": threshold}
             plan = {"output_of": placement.output_of, "overwrite": force, "keep": placement.is_input}
             run_bulk(bulk, "orient", work, _COLUMNS, settings, **plan)
             return
         targets, failures = plan_outputs(bulk.files, listed, output, force, skip_existing)
         processes = 1 if Path(STANDARD_INPUT) in targets else workers or count_processes(len(targets))
-        answers = load(model).predict_many(targets, seed=seed, workers=processes, up=up, viewpoint=viewpoint)
+        answers = load(model, fast=fast).predict_many(targets, seed=seed, workers=processes, up=up, viewpoint=viewpoint)
         for failure in failures:
             _print_failure(failure, as_json)
         for answer in with_progress(answers, "orienting", len(targets)):

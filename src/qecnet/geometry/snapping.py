@@ -99,7 +99,7 @@ def climb(pose: Tensor, moment: Tensor, steps: int = _STEPS) -> Tensor:
         product = (gradient @ davenport).view(*leading, 4, 4) / size.clamp_min(_TINY) + identity
         for _ in range(_SQUARINGS):
             product = product @ product
-        pose = normalize((product @ pose[..., None]).squeeze(-1), dim=-1)
+        pose = normalize((product @ pose[..., None])[..., 0], dim=-1)
     return pose
 
 
@@ -112,7 +112,7 @@ def alignments(pose: Tensor, moment: Tensor) -> Tensor:
 def evidence(pose: Tensor, moment: Tensor) -> Tensor:
     """What the normals say about a rotation about each axis of poses (..., 4): (..., 3), compared with `EVIDENCE`."""
     a = alignments(pose, moment)
-    along = a.diagonal(dim1=-2, dim2=-1)
+    along = torch.stack((a[..., 0, 0], a[..., 1, 1], a[..., 2, 2]), dim=-1)  # ONNX mistakes the type of `diagonal`
     across = torch.stack((a[..., 1, 2], a[..., 2, 0], a[..., 0, 1]), dim=-1)
     return along.roll(1, -1) + along.roll(2, -1) - 6 * across
 
@@ -122,7 +122,7 @@ def _keep_undecided(pose: Tensor, snapped: Tensor, moment: Tensor) -> Tensor:
     decided = evidence(snapped, moment) >= EVIDENCE
     count = decided.sum(-1, keepdim=True)
     free = (~decided).to(pose.dtype)[..., None]  # selects the axis, where it is one
-    before, after = (to_matrix(pose) @ free).squeeze(-1), (to_matrix(snapped) @ free).squeeze(-1)
+    before, after = (to_matrix(pose) @ free)[..., 0], (to_matrix(snapped) @ free)[..., 0]
     # From one unit vector to another within a right angle: the smallest rotation.
     cosine = (before * after).sum(-1, keepdim=True)
     smallest = normalize(torch.cat((1 + cosine, torch.linalg.cross(before, after)), dim=-1), dim=-1)

@@ -9,7 +9,7 @@ import json
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,8 @@ from qecnet.nn import calibrated
 
 INPUTS = ("positions", "frames", "valid")
 """Positions (B, N, 3) float32, their frames (B, N, 4) float32, WXYZ, and whether each has one (B, N) bool."""
+CANDIDATES = "candidates"
+"""A further input of networks that verify candidate poses: (B, 24, 4) float32, WXYZ, with zeros for padding."""
 OUTPUTS = ("confidence", "class_poses")
 """Calibrated probabilities (B, C) float32 of the classes, and the pose of each (B, C, 4) float32, WXYZ, w ≥ 0."""
 
@@ -36,20 +38,31 @@ _OPSET = 18
 
 
 class ExportModule(nn.Module):
-    """Plain tensors in (`INPUTS`), plain tensors out (`OUTPUTS`); the batch may have any size."""
+    """Plain tensors in (`list_inputs`), plain tensors out (`OUTPUTS`); the batch may have any size."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.network = model.network
         self.temperature = model.temperature
 
-    def forward(self, positions: Tensor, frames: Tensor, valid: Tensor) -> tuple[Tensor, Tensor]:
-        said = self.network(OrientedPoints.from_frames(positions, frames, valid))
+    def forward(
+        self, positions: Tensor, frames: Tensor, valid: Tensor, candidates: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        points = OrientedPoints.from_frames(positions, frames, valid)
+        if candidates is not None:
+            points = replace(points, candidates=candidates)
+        said = self.network(points)
         return calibrated(said.activations, self.temperature), canonicalize(said.poses)
 
     def dynamic_shapes(self) -> tuple[dict[int, Any], ...]:
         """For `torch.export.export`: the first axis of each input is the batch."""
-        return ({0: torch.export.Dim("batch", min=1)},) * len(INPUTS)
+        count = len(INPUTS) + self.network.reads_candidates
+        return ({0: torch.export.Dim("batch", min=1)},) * count
+
+
+def list_inputs(model: Model) -> tuple[str, ...]:
+    """The names of what a model reads, fields of `OrientedPoints`."""
+    return (*INPUTS, CANDIDATES) if model.network.reads_candidates else INPUTS
 
 
 def example_inputs(model: Model, count: int) -> tuple[Tensor, ...]:
@@ -57,7 +70,7 @@ def example_inputs(model: Model, count: int) -> tuple[Tensor, ...]:
     shapes = (make_shape(FURNITURE_CLASSES[number % len(FURNITURE_CLASSES)], number) for number in range(count))
     points = OrientedPoints.stack([prepare_shape(shape, model.config, seed=0)[1] for shape in shapes])
     points.valid[1::2, ::4] = False
-    return tuple(getattr(points, name) for name in INPUTS)
+    return tuple(getattr(points, name) for name in list_inputs(model))
 
 
 def export_onnx(model: Model, path: Path) -> float:
@@ -66,14 +79,11 @@ def export_onnx(model: Model, path: Path) -> float:
     The file's metadata has the classes, how shapes are prepared and the temperature, each as JSON.
 
     Raises:
-        ValueError: where the extra `qecnet[export]` is missing, the two runtimes differ by more than 1e-4, or the
-            network reads candidate poses, which ONNX Runtime has no way to propose.
+        ValueError: where the extra `qecnet[export]` is missing, or the two runtimes differ by more than 1e-4.
     """
-    if model.network.reads_candidates:
-        raise ValueError(f"{model.name}: compares candidate poses that ONNX cannot propose; export another model")
     with _needing_the_extra():
         import onnx
-    module = ExportModule(model).eval()
+    module, inputs = ExportModule(model).eval(), list_inputs(model)
     with _quiet(), _transposing(), torch.no_grad():
         # By tracing: the exporter that follows torch.export takes minutes for what this does in seconds.
         torch.onnx.export(
@@ -82,9 +92,9 @@ def export_onnx(model: Model, path: Path) -> float:
             path,
             dynamo=False,
             opset_version=_OPSET,
-            input_names=list(INPUTS),
+            input_names=list(inputs),
             output_names=list(OUTPUTS),
-            dynamic_axes={name: {0: "batch"} for name in (*INPUTS, *OUTPUTS)},
+            dynamic_axes={name: {0: "batch"} for name in (*inputs, *OUTPUTS)},
         )
     proto = onnx.load(path)
     about = {"classes": model.classes, "prepare": asdict(model.config), "temperature": model.temperature}
@@ -106,7 +116,7 @@ def largest_difference(model: Model, path: Path, batches: Iterable[tuple[Tensor,
     for batch in batches:
         with torch.inference_mode():
             sure, poses = module(*batch)
-        named = {name: tensor.numpy() for name, tensor in zip(INPUTS, batch, strict=True)}
+        named = {name: tensor.numpy() for name, tensor in zip(list_inputs(model), batch, strict=True)}
         their_sure, their_poses = map(torch.from_numpy, session.run(list(OUTPUTS), named))
         apart = torch.minimum((poses - their_poses).norm(dim=-1), (poses + their_poses).norm(dim=-1))
         differences += [(sure - their_sure).abs().max(), apart.max()]

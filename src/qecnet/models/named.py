@@ -14,6 +14,7 @@ from qecnet.nn import load_network
 from qecnet.schema import decode
 
 _WEIGHTS = Path(__file__).parent / "weights"
+_FAST_POINTS = 4096
 
 
 def list_models() -> list[str]:
@@ -21,13 +22,16 @@ def list_models() -> list[str]:
     return sorted(path.stem for path in _WEIGHTS.glob("*.safetensors"))
 
 
-def load(name: str | os.PathLike[str], device: torch.device | str = "cpu", *, poses: bool = True) -> Model:
+def load(
+    name: str | os.PathLike[str], device: torch.device | str = "cpu", *, poses: bool = True, fast: bool = False
+) -> Model:
     """Load a trained model.
 
     Args:
         name: of weights that ship, or the path of a weights file or of the folder of a run of `qec train`.
         device: where the network runs.
         poses: whether the network must predict poses; evaluation also measures baselines that only classify.
+        fast: trade some accuracy for time: 4,096 points describe a shape, and only the best candidate is read.
 
     Raises:
         ValueError: if there are no such weights, or they are damaged or of a network without poses.
@@ -37,6 +41,9 @@ def load(name: str | os.PathLike[str], device: torch.device | str = "cpu", *, po
     if poses and not network.has_poses:
         raise ValueError(f"{name}: its network has no poses to give; give weights of one that has")
     config = replace(prepare_config(about.get("settings"), file), candidates=network.reads_candidates)
+    if fast:
+        config = replace(config, points=min(config.points, _FAST_POINTS))
+        network.read_less()
     found = decode(about, _Calibration, file)
     temperatures = found.temperature, found.orientation_temperature
     return Model(

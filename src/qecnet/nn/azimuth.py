@@ -9,6 +9,8 @@ import math
 import torch
 from torch import Tensor
 
+from ..algebra import is_exporting
+
 HARMONICS = (1, 2, 4)
 _GRID = 360
 _MODES = 4
@@ -56,7 +58,7 @@ def azimuth_modes(harmonics: Tensor) -> tuple[Tensor, Tensor]:
     density = _log_density(harmonics, grid)
     peak = (density >= density.roll(1, -1)) & (density > density.roll(-1, -1))
     flat = density.amax(-1, keepdim=True) - density.amin(-1, keepdim=True) < 1e-4
-    peak = torch.where(flat, grid == 0, peak)
+    peak = (flat & (grid == 0)) | (~flat & peak)
     height, place = torch.where(peak, density, -math.inf).topk(_MODES, -1)
     angle = grid.expand_as(density).gather(-1, place)
     order = torch.tensor(HARMONICS, dtype=grid.dtype, device=grid.device)
@@ -72,7 +74,8 @@ def azimuth_modes(harmonics: Tensor) -> tuple[Tensor, Tensor]:
     apart = (grid[:, None] - angle[:, None, :] + math.pi).remainder(2 * math.pi) - math.pi
     nearest = torch.where(height[:, None, :].isfinite(), apart.abs(), math.inf).argmin(-1)
     mass = torch.zeros_like(angle).scatter_add(-1, nearest, density.softmax(-1))
-    first = mass.argsort(dim=-1, descending=True, stable=True)
+    # ONNX has no stable sort.
+    first = mass.topk(_MODES).indices if is_exporting() else mass.argsort(dim=-1, descending=True, stable=True)
     return angle.gather(-1, first), mass.gather(-1, first)
 
 

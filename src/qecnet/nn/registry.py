@@ -85,6 +85,9 @@ class Network(nn.Module, ABC):
                 return self.predict(points)
             return self.predict_upright(points, up.to(points.positions).expand(len(points.positions), 3))
 
+    def read_less(self) -> None:
+        """Give answers in less time that are a little less accurate, where the network knows how; by default, not."""
+
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules | None:
         """The patches and capsules of the one cloud that was predicted; None for a network without patches."""
         return None

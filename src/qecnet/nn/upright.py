@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from ..algebra import conjugate, from_rotvec, multiply, nearest_with_up, rotate, to_matrix
+from ..algebra import conjugate, from_rotvec, is_exporting, multiply, nearest_with_up, rotate, to_matrix
 from ..geometry import OrientedPoints, snap_pose
 from .azimuth import azimuth_is_open, azimuth_loss, azimuth_modes
 from .capsules import fill
@@ -78,11 +78,24 @@ class UprightNet(Network):
         positions, normals = primary.positions, to_matrix(primary.poses[..., 0, :])[..., 2]
         if self.training:
             return self._learn(positions, normals, points.candidates)
+        if is_exporting():
+            return self._verify_batch(positions, normals, points.candidates)
         if not len(positions):
             return self._nothing(positions)
         # One by one: then a cloud has the same answer, to the last bit, in any batch.
         clouds = zip(positions, normals, points.candidates, strict=True)
         return Prediction.concatenate([self._verify(p[None], n[None], poses[poses.any(-1)]) for p, n, poses in clouds])
+
+    def without_classes(self) -> "UprightNet":
+        """The same network with one class, which every shape is of: orientations and descriptors stay as they are."""
+        network = UprightNet(replace(self.config, classes=1))
+        tensors = {name: t for name, t in self.state_dict().items() if ".classes." not in name}
+        nothing = {name: torch.zeros_like(t) for name, t in network.state_dict().items() if name not in tensors}
+        network.load_state_dict(tensors | nothing)
+        return network.train(self.training)
+
+    def read_less(self) -> None:
+        self.config = replace(self.config, read=1)
 
     def predict_upright(self, points: OrientedPoints, up: Tensor) -> Prediction:
         """With the known up as the only candidate."""
@@ -134,6 +147,43 @@ class UprightNet(Network):
             orientations=Orientations.best(found, probability, is_open),
             whole=Whole(reading.offset[among.argmax()][None], reading.growth[among.argmax()][None]),
         )
+
+    def _verify_batch(self, positions: Tensor, normals: Tensor, poses: Tensor) -> Prediction:
+        """`_verify` of many clouds in a graph that does not depend on the data, without the list of orientations.
+
+        Args:
+            positions, normals: (clouds, N, 3).
+            poses: (clouds, C, 4), with zeros for padding.
+        """
+        there = poses.ne(0).any(-1)
+        identity = torch.eye(4, dtype=poses.dtype, device=poses.device)[0]
+        poses = torch.where(there[..., None], poses, identity)
+        first = torch.arange(poses.shape[1], device=poses.device) == 0  # stands for none where there is none
+        scores = self._read_each(self.scorer, positions, normals, poses).upright.view(there.shape)
+        scores = torch.where(there | (first & ~there.any(-1, keepdim=True)), scores, -math.inf)
+        best_scores, best = scores.topk(min(self.config.read, poses.shape[1]), -1)
+        likely = scores.softmax(-1).gather(-1, best) >= _NEGLIGIBLE
+        likely = likely | first[: best.shape[1]]
+        poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
+        reading = self._read_each(self.reader, positions, normals, poses)
+        both = 0.5 * (reading.upright.view(best.shape) + best_scores)
+        among = torch.where(likely, both, -math.inf).softmax(-1)
+        joint = among[..., None] * reading.scores.softmax(-1).view(*best.shape, -1)
+        angle = azimuth_modes(reading.harmonics)[0][:, 0].view(best.shape)
+        facing = _snapped(multiply(poses, _about_z(angle)), normals[:, None])
+        chosen = joint.argmax(1)[..., None].expand(-1, -1, 4)
+        summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
+        return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
+
+    def _read_each(self, reader: UprightReader, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
+        """Each cloud (clouds, N, 3) from each of its poses (clouds, R, 4), one after the other."""
+        count = poses.shape[1]
+        positions, normals, *neighbours = (
+            x[:, None].expand(-1, count, -1, -1).flatten(0, 1)
+            for x in (positions, normals, *reader.find_neighbours(positions))
+        )
+        result: UprightReading = reader(positions, normals, poses.flatten(0, 1), tuple(neighbours))
+        return result
 
     def _read(self, reader: UprightReader, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
         """One cloud (1, N, 3) from several poses (R, 4)."""
@@ -213,7 +263,8 @@ def _about_z(angles: Tensor) -> Tensor:
 
 def _snapped(poses: Tensor, normals: Tensor) -> Tensor:
     """Poses (..., 4) snapped to the axes of the normals (N, 3), where that keeps the up direction."""
-    snapped = snap_pose(poses.double(), normals.double()).to(poses)
+    kind = poses.dtype if is_exporting() else torch.float64  # onnxruntime lacks operators in float64
+    snapped = snap_pose(poses.to(kind), normals.to(kind)).to(poses)
     z = torch.tensor([0.0, 0.0, 1.0], dtype=poses.dtype, device=poses.device)
     same = (rotate(poses, z) * rotate(snapped, z)).sum(-1, keepdim=True) > _SNAP
     return torch.where(same, snapped, poses)

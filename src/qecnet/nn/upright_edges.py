@@ -7,6 +7,7 @@ rotations about it and keeps what is above and below.
 import torch
 from torch import Tensor
 
+from ..algebra import is_exporting
 from .fused import edges_fit, is_fused, pool_edges_fused
 from .reading import gather_neighbours
 
@@ -40,6 +41,9 @@ def pool_edges(
         seen = see_neighbours(up, positions, normals, neighbours, reach)
     # Neighbours come first in memory, and the maximum runs over the outermost axis.
     around = neighbours.transpose(1, 2).expand(rows, -1, -1).flatten(1)
+    if is_exporting():
+        carried = features.gather(1, around[..., None].expand(-1, -1, hidden))
+        return (carried + seen.flatten(1, 2) @ weight.t()).view(rows, count, centres, hidden).amax(1)
     found = []
     for own, row, place in zip(seen, features, around, strict=True):
         edges = torch.addmm(row.index_select(0, place), own.view(-1, SEEN), weight.t())
@@ -94,7 +98,7 @@ def level_part(vectors: Tensor, up: Tensor) -> Tensor:
 
 def _along(vectors: Tensor, up: Tensor) -> Tensor:
     """Vectors (rows or 1, A, B, 3) along up (rows, 3): (rows, A, B)."""
-    if len(vectors) == 1:
+    if vectors.shape[0] == 1:
         return (up @ vectors.reshape(-1, 3).t()).view(-1, *vectors.shape[1:-1])
     return (vectors * up[:, None, None]).sum(-1)
 

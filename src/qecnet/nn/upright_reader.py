@@ -86,7 +86,7 @@ class _Neighbourhood(nn.Module):
 
     def forward(self, up: Tensor, positions: Tensor, normals: Tensor, features: Tensor, neighbours: Tensor) -> Tensor:
         """up (R, 3), points (R, N, ·), neighbours (R, M, K) → (R, M, F)."""
-        rows, centres = len(up), neighbours.shape[1]
+        rows, centres = up.shape[0], neighbours.shape[1]
         carried = self.carried(features)
         pooled = pool_edges(up, positions, normals, neighbours, carried, self.seen, self.reach).flatten(0, 1)
         own = self.own(features[:, :centres].flatten(0, 1))
@@ -150,7 +150,7 @@ class UprightReader(nn.Module):
             neighbours: of each cloud, see `find_neighbours`.
         """
         positions, normals = positions[:, : self.size.points], normals[:, : self.size.points]
-        rows, points = len(poses), positions.shape[1]
+        rows, points = poses.shape[0], positions.shape[1]
         with torch.no_grad():
             axes = to_matrix(poses).mT
             up = axes[:, 2]
