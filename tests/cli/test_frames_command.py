@@ -201,7 +201,7 @@ def test_options_out_of_range_are_refused_in_words(run, file, tmp_path, monkeypa
 
 
 def test_repeatability_of_a_folder_is_a_table(run, file, tmp_path, monkeypatch):
-    monkeypatch.setattr("qecnet.cli.repeatability.SIZES", (1500, 600))
+    monkeypatch.setattr("qecnet.evaluation.repeatability.SIZES", (1500, 600))
     out = tmp_path / "table.csv"
     result = run("repeatability", tmp_path, "-o", out, "--places", 60, "--seed", 3)
     assert result.exit_code == 0, result.output
@@ -220,7 +220,7 @@ def test_repeatability_of_a_folder_is_a_table(run, file, tmp_path, monkeypatch):
 
 
 def test_repeatability_writes_nothing_unasked(run, file, tmp_path, monkeypatch):
-    monkeypatch.setattr("qecnet.cli.repeatability.SIZES", (600,))
+    monkeypatch.setattr("qecnet.evaluation.repeatability.SIZES", (600,))
     monkeypatch.chdir(tmp_path)
     result = run("repeatability", ".", "--places", 20)
     assert result.exit_code == 0, result.output

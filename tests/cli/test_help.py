@@ -52,11 +52,10 @@ def test_a_seed_that_is_too_large_is_refused():
 
 
 COMPLETE = {"_QEC_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
-HEAVY = ("train", "evaluate", "frames", "repeatability")  # their options are checked by the code that uses them
 LIGHT = [
     pytest.param(["--help"], {}, id="help"),
     pytest.param(["--version"], {}, id="version"),
-    *[pytest.param([name, "--help"], {}, id=f"help of {name}") for name in COMMANDS if name not in HEAVY],
+    *[pytest.param([*words, "--help"], {}, id=f"help of {' '.join(words)}") for words in all_commands()],
     pytest.param([], COMPLETE | {"COMP_WORDS": "qec cla"}, id="completion of a command"),
     pytest.param([], COMPLETE | {"COMP_WORDS": "qec classify --mo", "COMP_CWORD": "2"}, id="completion of an option"),
 ]

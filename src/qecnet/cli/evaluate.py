@@ -7,31 +7,17 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
+from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Seed
 from qecnet.cli._output import one_sentence
-from qecnet.datasets import Dataset, open_dataset
-from qecnet.evaluation import (
-    Measurement,
-    Result,
-    measure_calibration,
-    measure_classification,
-    measure_equivariance,
-    measure_retrieval,
-    measure_robustness,
-    measure_rotation,
-    measure_views,
-    summarize,
-    write_result,
-    write_temperature,
-)
-from qecnet.files import alone_in
-from qecnet.models import load, weights_file
+
+if TYPE_CHECKING:
+    from qecnet.datasets import Dataset
+    from qecnet.evaluation import Measurement, Result
 
 app = typer.Typer(help="Measure a trained model.", add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
@@ -60,6 +46,10 @@ def _common(
     ] = None,
 ) -> Measurement:
     """Build a measurement from the options that every command has."""
+    with quiet_interrupts():
+        from qecnet.datasets import open_dataset
+        from qecnet.evaluation import Measurement
+        from qecnet.models import load
     if not run.is_dir():
         raise ValueError(f"{run}: there is no such folder; give the folder of a run of qec train")
     model = load(run, poses=False)
@@ -76,10 +66,13 @@ def _common(
 
 def _command(measure: Callable[..., None]) -> Callable[..., None]:
     """Register a command that takes a measurement; its options are the common ones and the function's own."""
-    common, own = inspect.signature(_common, eval_str=True), inspect.signature(measure, eval_str=True)
+    types = {"Measurement": object}  # the class would import torch
+    common, own = (inspect.signature(one, eval_str=True, locals=types) for one in (_common, measure))
 
     def command(**given: Any) -> None:
         with one_sentence():
+            with quiet_interrupts():
+                from qecnet.files import alone_in
             measurement = _common(**{name: given.pop(name) for name in common.parameters})
             with alone_in(measurement.folder, wait=True):
                 measure(measurement, **given)
@@ -99,7 +92,7 @@ def classification(measurement: Measurement, protocol: ProtocolOption = "both", 
 
     Example: qec evaluate classification runs/x --data PATH
     """
-    _run(measure_classification, measurement, protocol, rotations=rotations)
+    _run("classification", measurement, protocol, rotations=rotations)
 
 
 @_command
@@ -113,7 +106,7 @@ def rotation(
 
     Example: qec evaluate rotation runs/x --data PATH
     """
-    _run(measure_rotation, measurement, protocol, rotations=rotations, resamplings=resamplings)
+    _run("rotation", measurement, protocol, rotations=rotations, resamplings=resamplings)
 
 
 @_command
@@ -122,7 +115,7 @@ def robustness(measurement: Measurement, protocol: ProtocolOption = "strict") ->
 
     Example: qec evaluate robustness runs/x --data PATH
     """
-    _run(measure_robustness, measurement, protocol)
+    _run("robustness", measurement, protocol)
 
 
 @_command
@@ -134,7 +127,7 @@ def retrieval(measurement: Measurement) -> None:
     Each test shape is seen in one random pose and searched for among all others. Two kinds of descriptors without
     learning are measured on the same views: occupied cells along the principal axes, and point pair features.
     """
-    _run(measure_retrieval, measurement, "strict")
+    _run("retrieval", measurement, "strict")
 
 
 @_command
@@ -145,6 +138,8 @@ def views(measurement: Measurement) -> None:
 
     Another dataset than the run's own has its result in a folder of its name, such as RUN/evaluation/scanned_objects.
     """
+    from qecnet.evaluation import measure_views, write_result
+
     if measurement.dataset.name != measurement.model.setting("dataset"):
         measurement = replace(measurement, folder=measurement.folder / measurement.dataset.name)
         measurement.folder.mkdir(exist_ok=True)
@@ -157,7 +152,7 @@ def equivariance(measurement: Measurement, rotations: RotationsOption = 5) -> No
 
     Example: qec evaluate equivariance runs/x --data PATH
     """
-    _run(measure_equivariance, measurement, "strict", rotations=rotations)
+    _run("equivariance", measurement, "strict", rotations=rotations)
 
 
 @_command
@@ -173,6 +168,9 @@ def calibration(
     The temperature is fitted on the held-out part of the training split and written into the run's
     weights.safetensors.
     """
+    from qecnet.evaluation import measure_calibration, write_result, write_temperature
+    from qecnet.models import weights_file
+
     found = measure_calibration(replace(measurement, protocol=protocol), rotations)
     write_temperature(weights_file(measurement.model.name), found.temperature)
     print_summary(write_result(measurement.folder, found))
@@ -180,6 +178,11 @@ def calibration(
 
 def print_summary(result: Result) -> None:
     """Print a result as a table."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from qecnet.evaluation import summarize
+
     found = summarize(result)
     table = Table(title=found.title)
     for place, name in enumerate(found.head):
@@ -189,11 +192,14 @@ def print_summary(result: Result) -> None:
     Console().print(table)
 
 
-def _run(measure: Callable[..., Result], measurement: Measurement, protocols: str, **options: int) -> None:
+def _run(name: str, measurement: Measurement, protocols: str, **options: int) -> None:
+    from qecnet import evaluation
+
+    measure = getattr(evaluation, f"measure_{name}")
     for protocol in ("paper", "strict"):
         if protocols in ("both", protocol):
             result = measure(replace(measurement, protocol=protocol), **options)
-            print_summary(write_result(measurement.folder, result))
+            print_summary(evaluation.write_result(measurement.folder, result))
 
 
 def _first_shapes(dataset: Dataset, per_class: int) -> list[int]:

@@ -6,10 +6,13 @@ import functools
 from typing import Any
 
 from qecnet import training
+from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._output import one_sentence
 
 
 @functools.wraps(training.train)
 def train(**options: Any) -> None:
     with one_sentence():
+        with quiet_interrupts():
+            import torch  # noqa: F401 (what takes longest of what training imports)
         training.train(**options)

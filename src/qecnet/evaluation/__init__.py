@@ -14,6 +14,7 @@ from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE, NO_SYM, group_errors, relative_rotation, rotation_angles
 from qecnet.evaluation.partial import measure_views
 from qecnet.evaluation.published import published_figures
+from qecnet.evaluation.repeatability import measure_repeatability
 from qecnet.evaluation.report import Report, build_report, render_page
 from qecnet.evaluation.results import (
     MODES,
@@ -95,6 +96,7 @@ __all__ = [
     "measure_calibration",
     "measure_classification",
     "measure_equivariance",
+    "measure_repeatability",
     "measure_retrieval",
     "measure_robustness",
     "measure_rotation",

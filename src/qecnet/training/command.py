@@ -6,23 +6,18 @@ import os
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 
-from qecnet.datasets import frame_cache, open_dataset
-from qecnet.nn import count_parameters
-from qecnet.training.checkpoint import State
-from qecnet.training.display import display, draw_curves
-from qecnet.training.distributed import Processes, processes
-from qecnet.training.folder import RunFolder
-from qecnet.training.loop import StoppedError, train_network
-from qecnet.training.settings import Settings, make_settings, parse_setting, read_settings
-from qecnet.training.step import initial_network
-from qecnet.training.tensorboard import tensorboard
-from qecnet.training.unlabelled import Frames, JoinedFrames
-from qecnet.training.validate import held_out, held_out_temperatures
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from qecnet.training.checkpoint import State
+    from qecnet.training.distributed import Processes
+    from qecnet.training.folder import RunFolder
+    from qecnet.training.settings import Settings
+    from qecnet.training.unlabelled import Frames
 
 STOPPED = 130
 """Exit code of a run that a signal stopped, as in shells after Ctrl-C."""
@@ -84,6 +79,18 @@ def train(
 
     The test split is not used. Ctrl-C saves a checkpoint; --resume continues from there.
     """
+    from rich.console import Console
+
+    from qecnet.datasets import frame_cache, open_dataset
+    from qecnet.training.display import display
+    from qecnet.training.distributed import processes
+    from qecnet.training.folder import RunFolder
+    from qecnet.training.loop import StoppedError, train_network
+    from qecnet.training.settings import make_settings, parse_setting, read_settings
+    from qecnet.training.step import initial_network
+    from qecnet.training.tensorboard import tensorboard
+    from qecnet.training.unlabelled import JoinedFrames
+
     named: dict[str, Any] = {"dataset": dataset, "config": config, "start": start, "epochs": epochs}
     named["siamese"] = 0.1 if siamese else None
     given: dict[str, Any] = read_settings(settings) if settings else {}
@@ -137,6 +144,10 @@ def _finish(
     folder: RunFolder, settings: Settings, state: State, frames: Frames, among: Processes, console: Console
 ) -> None:
     """Write the final weights with their temperature, the last epoch's figures and the curves."""
+    from qecnet.nn import count_parameters
+    from qecnet.training.display import draw_curves
+    from qecnet.training.validate import held_out, held_out_temperatures
+
     last = state.rows[-1]
     figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "validation_pose", "protocol")
     about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}
