@@ -1,10 +1,10 @@
-"""L_q medians of rotations by Weiszfeld's algorithm (Algorithm 3), and the weightings that routing shares with it.
+"""L_q medians of rotations by Weiszfeld's algorithm (Algorithm 3), and the weights that routing shares with it.
 
-One Weiszfeld step weighs each rotation by its distance from the current estimate and takes the weighted mean of Eq. 4.
+One Weiszfeld step weights each rotation by its distance from the current estimate and takes the weighted mean of Eq. 4.
 Dynamic routing (Algorithm 1) is the same loop with another weighting: Lemma 1.
 """
 
-from typing import Literal, get_args, overload
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor
@@ -18,14 +18,25 @@ Weighting = Literal["sigmoid", "linear", "lq"]
 
 
 def weiszfeld_weights(delta: Tensor, weighting: Weighting, exponent: float = 1.0) -> Tensor:
-    """How much a rotation at angular distance `delta` from the estimate counts in the next one. (...) → (...).
+    """Compute the weight of rotations in the next estimate from their angular distance to the current one.
 
-    - `"sigmoid"`: `sigmoid(−δ)`, as Algorithm 1 prints it.
-    - `"linear"`: `1 − δ/π`, as the authors' release computes it.
-    - `"lq"`: `d^(exponent − 2)` with 1 ≤ exponent ≤ 2. Lemma 1 prints δ for d; taken is the distance that Algorithm 3
-      measures, from the unit vector of one rotation to the line that the other spans in R⁴: `d = sin(δ/2)`. For small
+    - `"sigmoid"`: `sigmoid(−δ)`, as printed in Algorithm 1.
+    - `"linear"`: `1 − δ/π`, as in the authors' release.
+    - `"lq"`: `d^(exponent − 2)` with 1 ≤ exponent ≤ 2. Lemma 1 prints δ for d; this is the distance that Algorithm 3
+      uses, from the unit vector of one rotation to the line that the other spans in R⁴: `d = sin(δ/2)`. For small
       angles that is δ/2, and only with it does no step raise the cost. It is kept above ε^¾ of the dtype (6e-6 in
-      float32), so that an estimate that meets a data point stays finite.
+      float32), so that the weight stays finite when the estimate coincides with a data point.
+
+    Args:
+        delta: (...) angles in radians.
+        weighting: the rule.
+        exponent: of "lq".
+
+    Returns:
+        (...) weights.
+
+    Raises:
+        ValueError: if the rule is unknown or the exponent out of range.
     """
     if weighting == "sigmoid":
         return torch.sigmoid(-delta)
@@ -38,38 +49,27 @@ def weiszfeld_weights(delta: Tensor, weighting: Weighting, exponent: float = 1.0
     raise ValueError(f"weighting is {weighting!r}; it must be one of {', '.join(get_args(Weighting))}")
 
 
-@overload
 def lq_median(
-    quaternions: Tensor,
-    weights: Tensor | None = ...,
-    exponent: float = ...,
-    iterations: int = ...,
-    return_costs: Literal[False] = ...,
-) -> Tensor: ...
-@overload
-def lq_median(
-    quaternions: Tensor,
-    weights: Tensor | None = ...,
-    exponent: float = ...,
-    iterations: int = ...,
-    *,
-    return_costs: Literal[True],
-) -> tuple[Tensor, Tensor]: ...
-def lq_median(
-    quaternions: Tensor,
-    weights: Tensor | None = None,
-    exponent: float = 1.0,
-    iterations: int = 32,
-    return_costs: bool = False,
-) -> Tensor | tuple[Tensor, Tensor]:
-    """The rotation that minimises `C_q(x) = Σ wᵢ d(x, qᵢ)^exponent` (Algorithm 3). (..., K, 4), (..., K) → (..., 4).
+    quaternions: Tensor, weights: Tensor | None = None, exponent: float = 1.0, iterations: int = 32
+) -> Tensor:
+    """Compute the rotation that minimises `C_q(x) = Σ wᵢ d(x, qᵢ)^exponent` (Algorithm 3).
 
     `exponent=2` is the mean of Eq. 4, `exponent=1` the geometric median, which outliers hardly move; `d = sin(δ/2)` is
-    the distance between the lines that two quaternions span. Starts from the mean and takes `iterations` steps, none of
-    which raises the cost (up to rounding, and to the floor under d in `weiszfeld_weights`). With `return_costs`, the
-    costs before each step and after the last come too: (iterations + 1, ...).
+    the distance between the lines that two quaternions span. Starts from the mean; no step raises the cost (up to
+    rounding, and to the lower bound on d in `weiszfeld_weights`). A rotation of weight 0 has no effect, whatever its
+    values. Equivariant under rotations from the left, as the mean is.
 
-    A rotation of weight 0 drops out, whatever it holds. Equivariant from the left, as the mean is.
+    Args:
+        quaternions: (..., K, 4) WXYZ.
+        weights: (..., K), at least 0; all equal by default.
+        exponent: from 1 to 2.
+        iterations: number of steps.
+
+    Returns:
+        (..., 4) WXYZ.
+
+    Raises:
+        ValueError: if a shape, a weight or an option does not fit.
     """
     check_set("quaternions", quaternions, "weights", weights)
     _check_exponent(exponent)
@@ -79,20 +79,11 @@ def lq_median(
         weights = quaternions.new_ones(quaternions.shape[:-1])
     quaternions = drop_weightless(quaternions, weights)
     median = dominant_eigenvector(second_moment(quaternions, weights), semidefinite=True)
-    costs = []
     for _ in range(iterations):
         delta = angle_between(median[..., None, :], quaternions)
-        costs.append(_cost(delta, weights, exponent))
         reweighted = weights * weiszfeld_weights(delta, "lq", exponent)
         median = dominant_eigenvector(second_moment(quaternions, reweighted), semidefinite=True)
-    if not return_costs:
-        return median
-    delta = angle_between(median[..., None, :], quaternions)
-    return median, torch.stack([*costs, _cost(delta, weights, exponent)])
-
-
-def _cost(delta: Tensor, weights: Tensor, exponent: float) -> Tensor:
-    return (weights * torch.sin(delta / 2) ** exponent).sum(-1)
+    return median
 
 
 def _check_exponent(exponent: float) -> None:

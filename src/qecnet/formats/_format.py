@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from qecnet.formats._parts import Parts
 from qecnet.formats.motion import Motion
 from qecnet.geometry import Mesh, PointCloud
+
+Recogniser = Callable[[bytes, bytes], bool]
 
 
 @dataclass(frozen=True)
@@ -24,8 +27,19 @@ class Format:
     """
 
     suffixes: tuple[str, ...]
-    matches: Callable[[bytes, bytes], bool]
+    matches: Recogniser
     parse: Callable[[bytes], Parts]
     move: Callable[[bytes, Motion], bytes] | None = None
     encode_mesh: Callable[[Mesh], bytes] | None = None
     encode_cloud: Callable[[PointCloud], bytes] | None = None
+
+
+def has_signature(*signatures: bytes) -> Recogniser:
+    """Recognise files by their first bytes."""
+    return lambda data, text: data.startswith(signatures)
+
+
+def has_start(pattern: bytes) -> Recogniser:
+    """Recognise files by a regular expression that their first text matches."""
+    start = re.compile(pattern)
+    return lambda data, text: start.match(text) is not None

@@ -12,22 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qecnet.formats._encoding import cloud_table
-from qecnet.formats._format import Format
+from qecnet.formats._format import Format, has_signature
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size, find_normals, parts_from_table
 from qecnet.formats.motion import Motion
 from qecnet.geometry import PointCloud
 
 _DEFLATE_RATIO = 1032  # the most that deflate can do: 258 bytes in two bits
 _LOCAL_HEADER, _NAME_LENGTHS, _SIZES_FOLLOW = 30, 26, 8  # of a member: bytes, place of two lengths, a flag
-_ZIP = b"PK\x03\x04", b"PK\x05\x06"
-
-
-def _matches_npy(data: bytes, text: bytes) -> bool:
-    return data.startswith(b"\x93NUMPY")
-
-
-def _matches_npz(data: bytes, text: bytes) -> bool:
-    return data.startswith(_ZIP)
 
 
 def _parse_npy(data: bytes) -> Parts:
@@ -156,5 +147,5 @@ def _encode_npz(cloud: PointCloud) -> bytes:
     return _save(np.savez, points=cloud.points.numpy(force=True), **normals)
 
 
-NPY = Format((".npy",), _matches_npy, _parse_npy, _move_npy, encode_cloud=_encode_npy)
-NPZ = Format((".npz",), _matches_npz, _parse_npz, _move_npz, encode_cloud=_encode_npz)
+NPY = Format((".npy",), has_signature(b"\x93NUMPY"), _parse_npy, _move_npy, encode_cloud=_encode_npy)
+NPZ = Format((".npz",), has_signature(b"PK\x03\x04", b"PK\x05\x06"), _parse_npz, _move_npz, encode_cloud=_encode_npz)

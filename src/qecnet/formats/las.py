@@ -12,11 +12,12 @@ import struct
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from qecnet.formats._format import Format
+from qecnet.formats._format import Format, has_signature
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
 from qecnet.formats.motion import Array, Motion
 from qecnet.formats.scenes import import_extra
@@ -27,10 +28,6 @@ _LARGEST_CHUNK = 5_000_000  # points; a hundred times what LASzip writes
 _STDERR = 2  # the descriptor, which the decoder writes to, not Python's `sys.stderr`
 _stderr_lock = threading.Lock()
 _STEPS = 10**9  # coordinates are stored as whole multiples of a scale; int32 holds two billion
-
-
-def _matches(data: bytes, text: bytes) -> bool:
-    return data.startswith(b"LASF")
 
 
 def _parse(data: bytes) -> Parts:
@@ -146,13 +143,6 @@ def _encode(cloud: PointCloud, compress: bool) -> bytes:
     return _save(file, compress)
 
 
-def _encode_las(cloud: PointCloud) -> bytes:
-    return _encode(cloud, compress=False)
-
-
-def _encode_laz(cloud: PointCloud) -> bytes:
-    return _encode(cloud, compress=True)
-
-
-FORMAT = Format((".las",), _matches, _parse, _move, encode_cloud=_encode_las)
-LAZ = Format((".laz",), _matches, _parse, _move, encode_cloud=_encode_laz)
+_matches = has_signature(b"LASF")
+FORMAT = Format((".las",), _matches, _parse, _move, encode_cloud=partial(_encode, compress=False))
+LAZ = Format((".laz",), _matches, _parse, _move, encode_cloud=partial(_encode, compress=True))

@@ -7,23 +7,18 @@ import re
 import numpy as np
 
 from qecnet.formats._encoding import encode_rows
-from qecnet.formats._format import Format
+from qecnet.formats._format import Format, has_start
 from qecnet.formats._numbers import blank_comments, parse_numbers, parse_rows
 from qecnet.formats._parts import Malformed, Parts, to_integers, triangulate
 from qecnet.formats._rewriting import find_triples, move_words
 from qecnet.formats.motion import Motion
 from qecnet.geometry import Mesh
 
-_MAGIC = re.compile(rb"(v|vn|vt|f|o|g|s|mtllib|usemtl)[ \t]")
 _VERTEX = re.compile(rb"^[ \t]*v[ \t]+(\S+[ \t]+\S+[ \t]+\S+)?", re.MULTILINE)
 _NORMAL = re.compile(rb"^[ \t]*vn[ \t]+(\S+[ \t]+\S+[ \t]+\S+)", re.MULTILINE)
 _FACE = re.compile(rb"^[ \t]*f[ \t]+([^\r\n]*)", re.MULTILINE)
 _TEXTURE_AND_NORMAL = re.compile(rb"/\S*")
 _CONTINUATION = re.compile(rb"\\\r?\n")
-
-
-def _matches(data: bytes, text: bytes) -> bool:
-    return _MAGIC.match(text) is not None
 
 
 def _parse(data: bytes) -> Parts:
@@ -65,4 +60,5 @@ def _encode_mesh(mesh: Mesh) -> bytes:
     return encode_rows(vertices, prefix="v ") + encode_rows(faces + 1, prefix="f ")
 
 
+_matches = has_start(rb"(v|vn|vt|f|o|g|s|mtllib|usemtl)[ \t]")
 FORMAT = Format((".obj",), _matches, _parse, _move, encode_mesh=_encode_mesh)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qecnet.formats._encoding import encode_rows
-from qecnet.formats._format import Format
+from qecnet.formats._format import Format, has_start
 from qecnet.formats._numbers import blank_comments, parse_numbers, parse_rows
 from qecnet.formats._parts import Malformed, Parts, to_integers, triangulate
 from qecnet.formats._rewriting import find_words, move_words
@@ -16,7 +16,6 @@ from qecnet.formats.motion import Motion
 from qecnet.geometry import Mesh
 
 _HEADER = re.compile(rb"\s*(?:ST)?C?(N?)OFF\s*(\d{1,18})\s+(\d{1,18})(?:[ \t]+-?\d+)?(?=\s|\Z)", re.IGNORECASE)
-_MAGIC = re.compile(rb"(ST)?C?N?OFF[\s\d]", re.IGNORECASE)
 
 
 class _Header(NamedTuple):
@@ -24,10 +23,6 @@ class _Header(NamedTuple):
     faces: int
     has_normals: bool
     end: int
-
-
-def _matches(data: bytes, text: bytes) -> bool:
-    return _MAGIC.match(text) is not None
 
 
 def _parse(data: bytes) -> Parts:
@@ -101,4 +96,4 @@ def _encode_mesh(mesh: Mesh) -> bytes:
     return header + encode_rows(vertices) + encode_rows(faces, prefix="3 ")
 
 
-FORMAT = Format((".off",), _matches, _parse, _move, encode_mesh=_encode_mesh)
+FORMAT = Format((".off",), has_start(rb"(?i)(ST)?C?N?OFF[\s\d]"), _parse, _move, encode_mesh=_encode_mesh)

@@ -11,14 +11,13 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from qecnet.formats._encoding import cloud_table, encode_little_endian
-from qecnet.formats._format import Format
+from qecnet.formats._format import Format, has_start
 from qecnet.formats._numbers import parse_numbers
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size, stack_columns
 from qecnet.formats._rewriting import find_words, move_named_words
 from qecnet.formats.motion import XYZ, Motion, move_columns
 from qecnet.geometry import PointCloud
 
-_MAGIC = re.compile(rb"(VERSION|FIELDS)[ \t]")
 _HEADER = re.compile(rb"(.*?)^DATA[ \t]+(\w+)[ \t]*\r?\n", re.DOTALL | re.MULTILINE)
 _TYPES = {t: f"<{t.lower()}" for t in ("F4", "F8", "I1", "I2", "I4", "I8", "U1", "U2", "U4", "U8")}
 _VIEWPOINT = re.compile(rb"^[ \t]*VIEWPOINT\b[^\r\n]*(\r\n|\n|\r)", re.MULTILINE)
@@ -47,10 +46,6 @@ class _Header(NamedTuple):
     @property
     def row(self) -> int:
         return sum(field.size for field in self.fields)
-
-
-def _matches(data: bytes, text: bytes) -> bool:
-    return _MAGIC.match(text) is not None
 
 
 def _parse(data: bytes) -> Parts:
@@ -226,4 +221,4 @@ def _encode_cloud(cloud: PointCloud) -> bytes:
     return "\n".join(lines).encode() + encode_little_endian(table)
 
 
-FORMAT = Format((".pcd",), _matches, _parse, _move, encode_cloud=_encode_cloud)
+FORMAT = Format((".pcd",), has_start(rb"(VERSION|FIELDS)[ \t]"), _parse, _move, encode_cloud=_encode_cloud)

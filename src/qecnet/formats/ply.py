@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qecnet.formats._encoding import cloud_table, encode_little_endian
-from qecnet.formats._format import Format
+from qecnet.formats._format import Format, has_start
 from qecnet.formats._numbers import parse_numbers
 from qecnet.formats._parts import Malformed, Parts, stack_columns, to_integers, triangulate
 from qecnet.formats._rewriting import find_words, move_named_words
@@ -30,7 +30,6 @@ _TYPES = {
 }
 _TYPES |= {np.dtype(kind).name: kind for kind in _TYPES.values()}  # int8, uint8, …, float64: PLY's later names
 _ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": "="}
-_MAGIC = re.compile(rb"ply\s")
 _HEADER = re.compile(rb"ply[ \t]*(\r\n|\n|\r)(.*?)(?<=[\r\n])end_header[ \t]*\1", re.DOTALL)
 _NORMALS = ("nx", "ny", "nz")
 
@@ -55,10 +54,6 @@ class _Contents(NamedTuple):
     stored: list[_Element]  # as they are in `body`
     start: int  # of the body in the file
     body: memoryview  # of a text file, its numbers as float64, so that one reader does for both
-
-
-def _matches(data: bytes, text: bytes) -> bool:
-    return _MAGIC.match(text) is not None
 
 
 def _parse(data: bytes) -> Parts:
@@ -248,4 +243,4 @@ def _encode_header(table: NDArray[Any], names: tuple[str, ...]) -> bytes:
     return "\n".join(["ply", "format binary_little_endian 1.0", f"element vertex {len(table)}", *lines, ""]).encode()
 
 
-FORMAT = Format((".ply",), _matches, _parse, _move, _encode_mesh, _encode_cloud)
+FORMAT = Format((".ply",), has_start(rb"ply\s"), _parse, _move, _encode_mesh, _encode_cloud)

@@ -17,7 +17,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from qecnet.formats._beside import find_beside
-from qecnet.formats._format import Format
+from qecnet.formats._format import Format, has_signature
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
 from qecnet.formats.motion import Motion
 from qecnet.geometry import Mesh
@@ -33,10 +33,6 @@ def import_extra(name: str, kind: str) -> Any:
         return __import__(name)
     except ImportError as error:
         raise Malformed(f"is {kind}, which is read with {name}; pip install 'qecnet[formats]'") from error
-
-
-def _matches_glb(data: bytes, text: bytes) -> bool:
-    return data.startswith(b"glTF")
 
 
 def _matches_gltf(data: bytes, text: bytes) -> bool:
@@ -193,7 +189,7 @@ def _encoder(kind: str) -> Callable[[Mesh], bytes]:
 
 
 FORMATS = (
-    Format((".glb",), _matches_glb, _parse_glb, _move_glb, _encoder("glb")),
+    Format((".glb",), has_signature(b"glTF"), _parse_glb, _move_glb, _encoder("glb")),
     Format((".gltf",), _matches_gltf, _parse_gltf, _move_gltf),
     Format((".3mf",), _matches_3mf, _parse_3mf, encode_mesh=_encoder("3mf")),
     Format((".dae",), _matches_dae, _parse_dae),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import NamedTuple
 
 from qecnet.formats._encoding import cloud_table, encode_rows
@@ -86,13 +87,9 @@ def _move(data: bytes, motion: Motion) -> bytes:
     return move_words(data, rows[:, :3], None if normals is None else rows[:, normals], motion)
 
 
-def _encode_spaces(cloud: PointCloud) -> bytes:
-    return encode_rows(cloud_table(cloud))
+def _encode(cloud: PointCloud, separator: str) -> bytes:
+    return encode_rows(cloud_table(cloud), separator)
 
 
-def _encode_commas(cloud: PointCloud) -> bytes:
-    return encode_rows(cloud_table(cloud), ",")
-
-
-FORMAT = Format((".xyz", ".txt"), _matches, _parse, _move, encode_cloud=_encode_spaces)
-CSV = Format((".csv",), _matches, _parse, _move, encode_cloud=_encode_commas)
+FORMAT = Format((".xyz", ".txt"), _matches, _parse, _move, encode_cloud=partial(_encode, separator=" "))
+CSV = Format((".csv",), _matches, _parse, _move, encode_cloud=partial(_encode, separator=","))
