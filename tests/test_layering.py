@@ -18,7 +18,7 @@ MAY_LOOK_AT = {
     "workers": set(),
     "geometry": {"algebra"},
     "nn": {"algebra", "files", "geometry", "schema"},
-    "formats": {"files", "geometry"},
+    "formats": {"files", "geometry", "schema"},
     "datasets": {"algebra", "files", "fingerprint", "formats", "geometry", "workers"},
     "fingerprint": set(),
     # A run may start with weights that ship.

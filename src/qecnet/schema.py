@@ -61,10 +61,14 @@ def decode(value: Any, kind: type[T], path: Path, place: str = "") -> T:
     return found
 
 
-def first_line(error: Exception) -> str:
-    """What an error says, as a part of a sentence: one line of printable characters, not longer than a few."""
-    text = next(iter(str(error).splitlines()), type(error).__name__)[:_LONGEST_REASON]
+def printable(text: str) -> str:
+    """Replace control characters by `?`, so that text from a file cannot move the terminal's cursor."""
     return "".join(c if c.isprintable() else "?" for c in text)
+
+
+def first_line(error: Exception) -> str:
+    """Get the message of an error as a part of a sentence: its first line, printable and not too long."""
+    return printable(next(iter(str(error).splitlines()), type(error).__name__)[:_LONGEST_REASON])
 
 
 def check_names(what: str, names: Sequence[str]) -> None:

@@ -5,7 +5,7 @@ import pytest
 import qecnet
 from qecnet.viewer.limits import Limits
 from qecnet.viewer.reader import UploadReader
-from qecnet.viewer.request import CorruptionLevels, GalleryShape, Request, RotatedShape, UploadedShape
+from qecnet.viewer.request import CorruptionLevels, Request, RequestedShape
 from qecnet.viewer.session import Networks, Session
 from qecnet.viewer.uploads import UploadStore
 
@@ -42,8 +42,7 @@ def session(networks, store):
 @pytest.fixture
 def request_of():
     def make(rotation=IDENTITY, kind="chair", upload=None, corruption=None, layers=(), **more):
-        source = GalleryShape(kind, 1) if upload is None else UploadedShape(upload)
-        shape = RotatedShape(source, tuple(rotation))
-        return Request(1, shape, corruption or CorruptionLevels(2_000), layers=frozenset(layers), **more)
+        shape = RequestedShape(tuple(rotation), kind if upload is None else None, 1, upload)
+        return Request(1, shape, corruption or CorruptionLevels(2_000), layers=tuple(layers), **more)
 
     return make

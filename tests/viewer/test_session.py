@@ -10,14 +10,14 @@ import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion
 from qecnet.datasets import make_shape
 from qecnet.geometry import PointCloud
-from qecnet.viewer.request import CorruptionLevels, GalleryShape, RotatedShape
+from qecnet.viewer.request import CorruptionLevels, RequestedShape
 from qecnet.viewer.session import Networks, Session
 from qecnet.viewer.shape import view_shape
 from qecnet.viewer.wire import unpack
 
 LAYERS = ("frames", "patches", "capsules", "votes")
 IDENTITY, HALF = (1, 0, 0, 0), (0, 0, 0, 1)
-SECOND = RotatedShape(GalleryShape("chair", 2), (1, 0, 0, 0))
+SECOND = RequestedShape((1, 0, 0, 0), "chair", 2)
 
 
 def pose_of(header):
@@ -146,7 +146,7 @@ def test_the_baseline_does_not_depend_on_the_model(session, store, request_of):
 
 def test_alignment_finds_the_rotation_between_two_shapes(session, request_of):
     rotation = random_quaternion((), generator=5, dtype=torch.float64)
-    second = RotatedShape(GalleryShape("chair", 1), tuple(rotation.tolist()))
+    second = RequestedShape(tuple(rotation.tolist()), "chair", 1)
     header, arrays = unpack(session.respond(request_of(corruption=CorruptionLevels(10_000), second=second)))
     found = header["alignment"]
     assert angular_distance(torch.tensor(found["rotation"], dtype=torch.float64), rotation) < np.radians(2)

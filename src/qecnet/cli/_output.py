@@ -14,6 +14,8 @@ from typing import TextIO
 
 import typer
 
+from qecnet.schema import printable as printable
+
 _ASCII = {"°": " deg", "–": "-", "×": "x", "…": "...", "→": "->"}
 
 
@@ -45,11 +47,6 @@ def _substitute(error: UnicodeError) -> tuple[str, int]:
 def discard_output() -> None:
     """Sends the rest of standard output nowhere, so that Python does not report a closed pipe when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-def printable(text: str) -> str:
-    """The text with `?` for control characters, so that a file's name cannot move the terminal's cursor."""
-    return "".join(c if c.isprintable() else "?" for c in text)
 
 
 def angle_about_axis(pose: Sequence[float]) -> str:

@@ -18,6 +18,7 @@ from qecnet.formats import _registry
 from qecnet.formats._parts import Malformed
 from qecnet.formats.scenes import include_buffers
 from qecnet.geometry import Mesh, PointCloud
+from qecnet.schema import printable
 
 STANDARD_INPUT = "-"
 
@@ -131,4 +132,4 @@ def _tensor(array: NDArray[Any]) -> Tensor:
 def as_read_error(path: Path, error: ValueError) -> ReadError:
     """The error with the file's name in front, and nothing in it that moves a terminal's cursor."""
     reason = str(error).removeprefix(f"{path.name}: ")
-    return ReadError(f"{path}: " + "".join(c if c.isprintable() else "?" for c in reason))
+    return ReadError(f"{path}: {printable(reason)}")

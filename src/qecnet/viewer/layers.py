@@ -14,7 +14,7 @@ from qecnet.viewer.request import Layer
 
 
 @torch.inference_mode()
-def layer_arrays(network: Network, observation: Observation, wanted: frozenset[Layer]) -> dict[str, Tensor]:
+def layer_arrays(network: Network, observation: Observation, wanted: tuple[Layer, ...]) -> dict[str, Tensor]:
     """The arrays of each wanted layer, by the names that the page knows."""
     arrays: dict[str, Tensor] = {}
     if "frames" in wanted:
@@ -40,7 +40,7 @@ def _frames(observation: Observation) -> dict[str, Tensor]:
     }
 
 
-def _patches(network: Network, observation: Observation, wanted: frozenset[Layer]) -> dict[str, Tensor]:
+def _patches(network: Network, observation: Observation, wanted: tuple[Layer, ...]) -> dict[str, Tensor]:
     """Patches: their centres (P, 3), and the ends of lines from each to what it reads, (S, 2, 3); capsules: the pose
     and the activation of each patch."""
     found = network.explain_patches(observation.points, observation.prediction)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from qecnet.geometry import OrientedPoints, PointCloud
@@ -55,10 +54,3 @@ class Observer:
     def _keep(self, _: nn.Module, given: tuple[Any, ...], prediction: Prediction) -> None:
         """Of what the network sees, the first cloud: where there are two, that is the source."""
         self._seen = given[0].select(slice(0, 1)), prediction.select(slice(0, 1))
-
-
-def compare(network: nn.Module, observation: Observation) -> Prediction:
-    """What another network says of the very same points."""
-    with torch.inference_mode():
-        prediction: Prediction = network(observation.points)
-    return prediction

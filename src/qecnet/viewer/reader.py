@@ -15,6 +15,7 @@ from torch import Tensor
 
 from qecnet.formats import read_bytes
 from qecnet.geometry import Mesh, PointCloud
+from qecnet.schema import printable
 from qecnet.viewer.wire import pack, unpack
 
 MAX_POINTS = 2_000_000
@@ -141,7 +142,7 @@ def _parse(name: str, data: bytes) -> bytes:
         # Torch reports a lack of memory as RuntimeError, and archives report it as damage.
         if not isinstance(error, ValueError) or isinstance(error.__cause__, MemoryError):
             reason = f"takes more than {_MAX_MEMORY // 2**30} GB of memory to read; upload a smaller file"
-        return pack({"error": _printable(f"{name}: {reason}")})
+        return pack({"error": printable(f"{name}: {reason}")})
 
 
 def _centre(points: Tensor) -> Tensor:
@@ -158,8 +159,4 @@ def _scale(points: Tensor) -> Tensor:
 def _base_name(name: str) -> str:
     """The last component of a path, printable and not too long."""
     last = PurePath(name.replace("\\", "/")).name
-    return _printable(last)[-100:] or "upload"
-
-
-def _printable(text: str) -> str:
-    return "".join(c if c.isprintable() else "?" for c in text)
+    return printable(last)[-100:] or "upload"

@@ -10,6 +10,7 @@ import socket
 import sys
 import webbrowser
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from threading import Thread
 
@@ -21,8 +22,6 @@ from qecnet.viewer.app import ViewerApp, is_loopback
 from qecnet.viewer.connections import listen
 from qecnet.viewer.reader import UploadReader
 from qecnet.viewer.session import Networks
-
-_PORTS_TRIED = 100
 
 
 def serve_viewer(
@@ -53,36 +52,20 @@ def serve_viewer(
 def bind(host: str, port: int) -> socket.socket:
     """Returns a socket that listens on an address; port 0 takes a free one."""
     try:
-        return _bind(host, port)
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with ExitStack() as stack:
+            listening = stack.enter_context(socket.socket(family, kind, protocol))
+            if os.name == "posix":
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+            listening.listen(128)
+            stack.pop_all()
+        return listening
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            raise OSError(f"port {port} is in use; {_suggest_port(host, port)}") from error
+            raise OSError(f"port {port} is in use; choose another with --port, or a free one with --port 0") from error
         reason = (error.strerror or str(error)).lower()
         raise OSError(f"{host}:{port}: cannot listen there ({reason}); choose another --host or --port") from error
-
-
-def _bind(host: str, port: int) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    listening = socket.socket(family, kind, protocol)
-    try:
-        if os.name == "posix":
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind(address)
-        listening.listen(128)
-    except OSError:
-        listening.close()
-        raise
-    return listening
-
-
-def _suggest_port(host: str, port: int) -> str:
-    for other in range(port + 1, min(port + 1 + _PORTS_TRIED, 2**16)):
-        try:
-            _bind(host, other).close()
-        except OSError:
-            continue
-        return f"try --port {other}"
-    return "try --port 0, which takes a free one"
 
 
 async def _serve(

@@ -15,8 +15,8 @@ from qecnet.geometry import Mesh, PointCloud, PrepareConfig
 from qecnet.models import Alignment, Answer, Model, list_models, load, residual
 from qecnet.nn import calibrated
 from qecnet.viewer.layers import layer_arrays
-from qecnet.viewer.observation import Observation, Observer, compare
-from qecnet.viewer.request import CorruptionLevels, GalleryShape, Place, Request, RotatedShape, Source
+from qecnet.viewer.observation import Observation, Observer
+from qecnet.viewer.request import CorruptionLevels, Place, Request, RequestedShape, Source
 from qecnet.viewer.shape import CameraView, ViewedShape, rotate_cloud, sample_surface, see_surface, view_shape
 from qecnet.viewer.uploads import UploadStore
 from qecnet.viewer.wire import pack
@@ -116,11 +116,11 @@ class Session:
         return see_surface(self._surface[1], camera, request.shape.rotation, request.corruption)
 
     def _load(self, source: Source) -> Mesh | PointCloud:
-        if isinstance(source, GalleryShape):
-            return make_shape(source.kind, source.seed)
-        if source.number == 0 and self._file is not None:
-            return self._file
-        return self._store.get(self._key, source.number)
+        kind, seed, upload = source
+        if upload is None:
+            assert kind is not None
+            return make_shape(kind, seed)
+        return self._file if upload == 0 and self._file is not None else self._store.get(self._key, upload)
 
     def _compare(self, cloud: PointCloud, observation: Observation, shape: ViewedShape, model: Model) -> dict[str, Any]:
         """What the baseline predicts for the same points, and for the shape before it was rotated."""
@@ -137,7 +137,7 @@ class Session:
         if observation is None:
             scores = baseline.predict(cloud).activations
         else:
-            scores = calibrated(compare(baseline.network, observation).activations, baseline.temperature)[0]
+            scores = calibrated(baseline.predict_points(observation.points).activations, baseline.temperature)[0]
         order = scores.argsort(descending=True, stable=True).tolist()
         return {baseline.classes[index]: float(scores[index]) for index in order}
 
@@ -185,7 +185,7 @@ def _counts(observation: Observation, cloud: PointCloud) -> dict[str, int]:
     return {"points": len(cloud), "frames": observation.points.positions.shape[1], "valid": valid}
 
 
-def _alignment(found: Alignment, source: PointCloud, target: PointCloud, second: RotatedShape) -> dict[str, Any]:
+def _alignment(found: Alignment, source: PointCloud, target: PointCloud, second: RequestedShape) -> dict[str, Any]:
     """With the residual before (one centre moved onto the other, nothing rotated) and after."""
     before = residual(source.points.double() + (found.target.centre - found.source.centre), target)
     return {
