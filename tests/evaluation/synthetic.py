@@ -10,7 +10,8 @@ import torch
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion
 from qecnet.datasets import make_furniture, symmetry_of
-from qecnet.evaluation import CORRUPTIONS, PoseBaselinesResult
+from qecnet.evaluation import PoseBaselinesResult
+from qecnet.evaluation.corruption import CORRUPTIONS
 from qecnet.evaluation.metrics import score_classification
 from qecnet.evaluation.predict import Predictions, pack_predictions
 from qecnet.evaluation.results import BaselineErrors

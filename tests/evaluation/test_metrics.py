@@ -81,20 +81,9 @@ def test_one_class_all_right():
     assert (score.accuracy, score.interval, score.mean_class) == (1.0, (1.0, 1.0), 1.0)
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (([], [], []), "truth has no views"),
-        (([0, 1], [0], [0, 1]), "2, 1 and 2 values"),
-        (([0, 2], [0, 1], [0, 1]), "truth has labels 0 to 2; there are 2 classes"),
-        (([0, 1], [-1, 1], [0, 1]), "predicted has labels -1 to 1"),
-        (([[0, 1]], [[0, 1]], [0]), r"truth has shape \(1, 2\)"),
-    ],
-)
-def test_views_that_cannot_be_scored_are_one_sentence(given, said):
-    truth, predicted, shape = given
-    with pytest.raises(ValueError, match=said):
-        score_classification(truth, predicted, shape, ["a", "b"], seed=0)
+def test_no_views_cannot_be_scored():
+    with pytest.raises(ValueError, match="truth has no views"):
+        score_classification([], [], [], ["a", "b"], seed=0)
 
 
 def test_angles_are_scipys():
@@ -197,26 +186,3 @@ def test_nothing_to_count_is_none():
     assert summarize_errors([], []) is None
     assert group_errors([], [], [], ["chair"]) == ErrorGroups(all_classes=None, no_sym=None, per_class={"chair": None})
     assert group_errors([0.1], [0.1], [0], ["table"]).no_sym is None
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (([0.1], [0.1, 0.2]), "1 and 2 values"),
-        (([0.1, np.nan], [0.1, 0.1]), "angles has a value that is not an angle"),
-        (([0.1], [-0.1]), "symmetric has a value that is not an angle"),
-        (([90.0], [0.1]), "0 to π radians"),
-        (([[0.1]], [0.1]), r"angles has shape \(1, 1\)"),
-    ],
-)
-def test_what_are_no_errors_are_one_sentence(given, said):
-    plain, symmetric = given
-    with pytest.raises(ValueError, match=said):
-        summarize_errors(plain, symmetric)
-    with pytest.raises(ValueError, match=said):
-        group_errors(plain, symmetric, [0], ["chair"])
-
-
-def test_groups_need_a_class_for_each_error():
-    with pytest.raises(ValueError, match="angles and truth have 2 and 1 values"):
-        group_errors([0.1, 0.2], [0.1, 0.2], [0], ["chair"])

@@ -11,7 +11,6 @@ from tests.kinds import present, recording
 from qecnet.algebra import rotate
 from qecnet.datasets import Dataset, make_furniture, open_dataset
 from qecnet.evaluation import (
-    EXPECTED_RANDOM_RAE,
     Corruption,
     Measurement,
     measure_classification,
@@ -21,6 +20,7 @@ from qecnet.evaluation import (
 )
 from qecnet.evaluation import predict as predicting
 from qecnet.evaluation import views as views_module
+from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
 from qecnet.evaluation.predict import Predictions, predict, read_predictions
 from qecnet.evaluation.rotation import category_pairs, siamese_pairs
 from qecnet.evaluation.views import TestView, ViewSampler
@@ -103,7 +103,7 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, 
     def interrupted(*given):
         if len(seen) == 2:
             raise KeyboardInterrupt
-        seen.append(given[1])
+        seen.append(given[2])
         return rows(*given)
 
     monkeypatch.setattr(predicting, "_predict_shape", interrupted)
@@ -117,7 +117,7 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, 
     later: list[tuple] = []
     monkeypatch.setattr(predicting, "_predict_shape", recording(rows, later))
     assert equal(predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False), whole)
-    assert not set(seen) & {given[1] for given in later}
+    assert not set(seen) & {given[2] for given in later}
     assert not part.exists()
 
 

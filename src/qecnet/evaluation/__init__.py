@@ -7,15 +7,15 @@ A `Measurement` says what is measured and how, each `measure_*` function returns
 from qecnet.evaluation.calibration import measure_calibration, write_temperature
 from qecnet.evaluation.card import write_card
 from qecnet.evaluation.classification import measure_classification
-from qecnet.evaluation.comparison import ComparedAccuracy, ComparedErrors, compare_accuracy, compare_errors
-from qecnet.evaluation.corruption import CORRUPTIONS, Corruption
+from qecnet.evaluation.comparison import compare_accuracy, compare_errors
+from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.measurement import Measurement
-from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE, NO_SYM, group_errors, relative_rotation, rotation_angles
+from qecnet.evaluation.metrics import NO_SYM, group_errors, relative_rotation, rotation_angles
 from qecnet.evaluation.partial import measure_views
 from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.repeatability import measure_repeatability
-from qecnet.evaluation.report import Report, build_report, render_page
+from qecnet.evaluation.report import build_report, render_page
 from qecnet.evaluation.results import (
     MODES,
     PROTOCOLS,
@@ -25,7 +25,6 @@ from qecnet.evaluation.results import (
     CorruptionKind,
     EquivarianceResult,
     PoseBaselinesResult,
-    ProtocolName,
     Result,
     RetrievalResult,
     RobustnessResult,
@@ -33,9 +32,7 @@ from qecnet.evaluation.results import (
     RotationResult,
     ViewScores,
     ViewsResult,
-    from_json,
     read_result,
-    to_json,
     write_result,
 )
 from qecnet.evaluation.retrieval import measure_retrieval
@@ -55,8 +52,6 @@ from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_angles, symme
 from qecnet.evaluation.unfinished import open_unfinished
 
 __all__ = [
-    "CORRUPTIONS",
-    "EXPECTED_RANDOM_RAE",
     "IDENTITY",
     "MODES",
     "MODE_NAMES",
@@ -66,16 +61,12 @@ __all__ = [
     "BaselineErrors",
     "CalibrationResult",
     "ClassificationResult",
-    "ComparedAccuracy",
-    "ComparedErrors",
     "Corruption",
     "CorruptionKind",
     "EquivarianceResult",
     "EvaluatedRun",
     "Measurement",
     "PoseBaselinesResult",
-    "ProtocolName",
-    "Report",
     "Result",
     "RetrievalResult",
     "RobustnessResult",
@@ -91,7 +82,6 @@ __all__ = [
     "format_error",
     "format_interval",
     "format_percent",
-    "from_json",
     "group_errors",
     "measure_calibration",
     "measure_classification",
@@ -110,7 +100,6 @@ __all__ = [
     "summarize",
     "symmetric_angles",
     "symmetric_distance",
-    "to_json",
     "write_card",
     "write_result",
     "write_temperature",

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from qecnet.datasets import Dataset
 from qecnet.evaluation.corruption import Corruption
@@ -18,20 +17,10 @@ from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.models import Model
 from qecnet.nn import count_parameters
 
+if TYPE_CHECKING:
+    from qecnet.evaluation.retrieval import Described
+
 _OF_MODEL = ("dataset", "config", "method", "seed", "epochs", "siamese")
-
-
-class MeasuredViews(Protocol):
-    """What a result says about the views that were measured: V shapes' numbers and numbers of points, and classes."""
-
-    @property
-    def classes(self) -> tuple[str, ...]: ...
-
-    @property
-    def shape(self) -> NDArray[np.int64]: ...
-
-    @property
-    def points(self) -> NDArray[np.int64]: ...
 
 
 @dataclass(frozen=True)
@@ -88,7 +77,7 @@ class Measurement:
         views = [TestView(n, n) for n in range(rotations + 1)]
         return self.predict(f"classification-{self.protocol}", views)
 
-    def describe(self, found: MeasuredViews, protocol: ProtocolName | None = None) -> dict[str, Any]:
+    def describe(self, found: Predictions | Described, protocol: ProtocolName | None = None) -> dict[str, Any]:
         """Collect the fields that every `ModelResult` has, of what was predicted."""
         about = {name: self.model.settings[name] for name in _OF_MODEL if name in self.model.settings}
         return {

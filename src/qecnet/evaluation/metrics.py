@@ -58,10 +58,7 @@ def score_classification(
         classes: the class names.
         seed: of the bootstrap.
     """
-    t, p = check_labels("truth", truth, classes), check_labels("predicted", predicted, classes)
-    s = np.asarray(shape)
-    if not len(t) == len(p) == len(s):
-        raise ValueError(f"truth, predicted and shape have {len(t)}, {len(p)} and {len(s)} values; give one per view")
+    t, p, s = np.asarray(truth), np.asarray(predicted), np.asarray(shape)
     if not len(t):
         raise ValueError("truth has no views; give at least one to score")
     count = len(classes)
@@ -97,31 +94,23 @@ def summarize_errors(angles: ArrayLike, symmetric: ArrayLike) -> RotationErrors 
     Returns:
         Their statistics, or None if n is 0. An error on the bound of a share counts as above it.
     """
-    plain, up_to = _check_radians("angles", angles), _check_radians("symmetric", symmetric)
-    if len(plain) != len(up_to):
-        raise ValueError(f"angles and symmetric have {len(plain)} and {len(up_to)} values; give one of each per view")
+    plain, up_to = np.asarray(angles), np.asarray(symmetric)
     if not len(plain):
         return None
     return RotationErrors(count=len(plain), symmetric=ErrorSummary(**_statistics(up_to)), **_statistics(plain))
 
 
-def group_errors(
-    angles: ArrayLike, symmetric: ArrayLike, truth: ArrayLike, classes: Sequence[str], no_sym: Sequence[str] = NO_SYM
-) -> ErrorGroups:
-    """Summarize errors of all views, of those in a class of `no_sym`, and of each class.
+def group_errors(angles: ArrayLike, symmetric: ArrayLike, truth: ArrayLike, classes: Sequence[str]) -> ErrorGroups:
+    """Summarize errors of all views, of those in a class of `NO_SYM`, and of each class.
 
     Args:
         angles: (V,) in radians.
         symmetric: (V,) the same up to the class's symmetry.
         truth: (V,) true labels, indices into `classes`.
         classes: the class names.
-        no_sym: the classes without symmetry.
     """
-    plain, up_to = _check_radians("angles", angles), _check_radians("symmetric", symmetric)
-    t = check_labels("truth", truth, classes)
-    if len(t) != len(plain):
-        raise ValueError(f"angles and truth have {len(plain)} and {len(t)} values; give one of each per view")
-    apart = np.isin(t, [i for i, name in enumerate(classes) if name in no_sym])
+    plain, up_to, t = np.asarray(angles), np.asarray(symmetric), np.asarray(truth)
+    apart = np.isin(t, [i for i, name in enumerate(classes) if name in NO_SYM])
     return ErrorGroups(
         all_classes=summarize_errors(plain, up_to),
         no_sym=summarize_errors(plain[apart], up_to[apart]),
@@ -172,16 +161,6 @@ def check_rotations(name: str, q: ArrayLike) -> Tensor:
     return torch.from_numpy(array / length)
 
 
-def check_labels(name: str, values: ArrayLike, classes: Sequence[str]) -> Array:
-    """Convert labels to int64 and check that each is an index into `classes`. (V,) → (V,)."""
-    array = np.asarray(values, dtype=np.int64)
-    if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}; give one label per view, (V,)")
-    if len(array) and not 0 <= array.min() <= array.max() < len(classes):
-        raise ValueError(f"{name} has labels {array.min()} to {array.max()}; there are {len(classes)} classes, from 0")
-    return array
-
-
 def _statistics(radians: Array) -> dict[str, Any]:
     below = {degrees: float((radians < np.deg2rad(degrees)).mean()) for degrees in BINS}
     relative_error = radians / np.pi
@@ -192,12 +171,3 @@ def _statistics(radians: Array) -> dict[str, Any]:
         "cumulative": tuple(below.values()),
         "histogram": tuple((np.histogram(radians, _HISTOGRAM)[0] / len(radians)).tolist()),
     }
-
-
-def _check_radians(name: str, values: ArrayLike) -> Array:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim != 1:
-        raise ValueError(f"{name} has shape {array.shape}; give one angle per view, (V,)")
-    if not ((array >= 0) & (array <= np.pi)).all():
-        raise ValueError(f"{name} has a value that is not an angle between rotations; these are 0 to π radians")
-    return array

@@ -12,10 +12,10 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -32,6 +32,8 @@ from qecnet.geometry import OrientedPoints
 from qecnet.models import Model, hash_model
 from qecnet.nn import Network
 from qecnet.workers import in_order
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -132,11 +134,8 @@ def predict(
         done = (file.seek(0, os.SEEK_END) - start) // size
         file.truncate(start + done * size)
         todo = [(job, n, place[items[n].label], items[n]) for n in numbers[done:]]
-        count = min(workers or os.cpu_count() or 1, max(1, len(todo)))
-        results = in_order(_predict_shape, todo, count, _start, (model.network,))
         label = f"{into.stem}: shapes" + (f" after {done}" if done else "")
-        console, silent = Console(stderr=True), not progress or not todo
-        for rows in track(results, label, len(todo), console=console, disable=silent, transient=True):
+        for rows in map_shapes(_predict_shape, todo, model.network, workers, label if progress else None):
             file.write(rows)
             file.flush()
         file.seek(start)
@@ -223,6 +222,24 @@ def pack_predictions(predictions: Predictions, key: str) -> bytes:
     return buffer.getvalue()
 
 
+def map_shapes(
+    function: Callable[..., T], jobs: Sequence[Any], network: Network, workers: int | None, label: str | None
+) -> Iterable[T]:
+    """Compute `function(network, *job)` for each job in processes, one per core by default; results are in order.
+
+    Args:
+        function: of a module, so that processes can import it; called in inference mode.
+        jobs: arguments of each call.
+        network: sent to each process once.
+        workers: number of processes.
+        label: of a progress bar on standard error; None for no bar.
+    """
+    count = min(workers or os.cpu_count() or 1, max(1, len(jobs)))
+    results = in_order(_call, ((function, *job) for job in jobs), count, _start, (network,))
+    silent, console = label is None or not jobs, Console(stderr=True)
+    return track(results, label or "", len(jobs), console=console, disable=silent, transient=True)
+
+
 _network: Network
 """Of this process, see `_start`."""
 
@@ -233,10 +250,14 @@ def _start(network: Network) -> None:
 
 
 @torch.inference_mode()
-def _predict_shape(job: _Job, number: int, label: int, item: Item) -> bytes:
+def _call(function: Callable[..., T], *job: Any) -> T:
+    return function(_network, *job)
+
+
+def _predict_shape(network: Network, job: _Job, number: int, label: int, item: Item) -> bytes:
     """Predict one shape's views in one batch."""
     views, points = job.sampler.prepare(item.load(), number, job.views)
-    prediction = _network(OrientedPoints.stack(views))
+    prediction = network(OrientedPoints.stack(views))
     activations, poses = prediction.activations[:, job.columns], prediction.poses[:, job.columns]
     rows = np.zeros(len(job.views), _row_type(len(job.columns)))
     rows["shape"], rows["label"], rows["points"] = number, label, points

@@ -382,39 +382,31 @@ class PoseBaselinesResult(Result):
 R = TypeVar("R", bound=Result)
 
 
-def to_json(result: Result) -> bytes:
-    """Encode a result as JSON, with the measurement's name as `what`."""
-    return as_json({"what": result.measurement, **asdict(result)})
-
-
-def from_json(path: Path, kind: type[R]) -> R:
-    """Read the result of one kind of measurement from its JSON file.
+def write_result(folder: Path, result: R) -> R:
+    """Write a result into a folder as JSON, under its own file name, whole or not at all.
 
     Args:
-        path: a file that `write_result` wrote.
-        kind: the class of the result, for example `ClassificationResult`.
-
-    Raises:
-        ValueError: if the file is damaged or holds another kind of result; one sentence that names the file.
-    """
-    what = decode_file(path, _Tag).what
-    if what != kind.measurement:
-        raise ValueError(f"{path}: is a result of {what}, not of {kind.measurement}; rename it or measure again")
-    return decode_file(path, kind)
-
-
-def write_result(folder: Path, result: R) -> R:
-    """Write a result into a folder under its own file name, whole or not at all.
+        folder: usually the folder `evaluation` of a run.
+        result: what a `measure_*` function returned.
 
     Returns:
         The result, unchanged.
+
+    Raises:
+        OSError: if the file cannot be written.
     """
-    write_whole(folder / result.file_name(result.protocol), to_json(result))
+    values = {"what": result.measurement, **asdict(result)}
+    write_whole(folder / result.file_name(result.protocol), as_json(values))
     return result
 
 
 def read_result(folder: Path, kind: type[R], protocol: ProtocolName = "strict") -> R | None:
-    """Read a result from a run's evaluation folder.
+    """Read a result that `write_result` wrote.
+
+    Args:
+        folder: the folder of the file.
+        kind: the class of the result, for example `ClassificationResult`.
+        protocol: the protocol of the measurement.
 
     Returns:
         The result, or None if it has not been measured under the protocol.
@@ -425,7 +417,10 @@ def read_result(folder: Path, kind: type[R], protocol: ProtocolName = "strict") 
     path = folder / kind.file_name(protocol)
     if not path.exists():
         return None
-    found = from_json(path, kind)
+    what = decode_file(path, _Tag).what
+    if what != kind.measurement:
+        raise ValueError(f"{path}: is a result of {what}, not of {kind.measurement}; rename it or measure again")
+    found = decode_file(path, kind)
     if path.name != kind.file_name(found.protocol):
         raise ValueError(f"{path}: was measured under the protocol {found.protocol}; rename it or measure again")
     return found

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from qecnet.datasets import Item
 from qecnet.evaluation.measurement import Measurement
+from qecnet.evaluation.predict import map_shapes
 from qecnet.evaluation.results import RetrievalResult, RetrievalScores
 from qecnet.evaluation.shape_histograms import count_pair_features, count_principal_cells
 from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.geometry import OrientedPoints
 from qecnet.nn import Network
-from qecnet.workers import in_order
 
 _VIEW = TestView(1, 1)
 """Each shape is seen once, resampled and rotated."""
@@ -104,10 +100,9 @@ def _describe_shapes(measurement: Measurement) -> Described:
     if not kept:
         raise ValueError(f"{dataset.name}: shares no class with the weights {model.name} ({model.classes[0]}, …)")
     sampler = ViewSampler(measurement.protocol, model.config, model.setting("keep"), measurement.seed)
-    workers = min(measurement.workers or os.cpu_count() or 1, len(kept))
-    results = in_order(_describe_shape, ((sampler, n, items[n]) for n in kept), workers, _start, (model.network,))
-    silent, console = not measurement.progress, Console(stderr=True)
-    rows = list(track(results, "retrieval: shapes", len(kept), console=console, disable=silent, transient=True))
+    jobs = [(sampler, n, items[n]) for n in kept]
+    label = "retrieval: shapes" if measurement.progress else None
+    rows = list(map_shapes(_describe_shape, jobs, model.network, measurement.workers, label))
     return Described(
         classes,
         np.array(kept),
@@ -117,21 +112,13 @@ def _describe_shapes(measurement: Measurement) -> Described:
     )
 
 
-_network: Network
-"""Of this process, see `_start`."""
-
-
-def _start(network: Network) -> None:
-    global _network
-    _network = network
-
-
-@torch.inference_mode()
-def _describe_shape(sampler: ViewSampler, number: int, item: Item) -> tuple[int, list[NDArray[np.float32]]]:
+def _describe_shape(
+    network: Network, sampler: ViewSampler, number: int, item: Item
+) -> tuple[int, list[NDArray[np.float32]]]:
     """One shape's number of points, and its descriptors by each method."""
     (view,), (count,) = sampler.prepare(item.load(), number, [_VIEW])
     vectors = (
-        _network(OrientedPoints.stack([view])).descriptor[0].numpy(),
+        network(OrientedPoints.stack([view])).descriptor[0].numpy(),
         count_principal_cells(view),
         count_pair_features(view),
     )

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from qecnet.algebra import angular_distance, conjugate, multiply
 from qecnet.datasets import SymmetryGroup, symmetry_of
-from qecnet.evaluation.metrics import Array, check_labels, check_rotations, relative_rotation, rotation_angles
+from qecnet.evaluation.metrics import Array, check_rotations, relative_rotation, rotation_angles
 
 IDENTITY = np.array([1.0, 0.0, 0.0, 0.0])
 """The pose of an upright shape, WXYZ."""
@@ -59,7 +59,7 @@ def symmetric_angles(
     predicted: ArrayLike, first: ArrayLike, second: ArrayLike, truth: ArrayLike, classes: Sequence[str]
 ) -> Array:
     """Compute `symmetric_distance` of V views or pairs, each with its class's group. (V, 4) each, (V,) labels → (V,)"""
-    t = check_labels("truth", truth, classes)
+    t = np.asarray(truth)
     p, a, b = (np.broadcast_to(np.asarray(q), (len(t), 4)) for q in (predicted, first, second))
     least = np.empty(len(t))
     for label in np.unique(t):
