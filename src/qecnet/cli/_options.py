@@ -8,34 +8,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from qecnet import DEFAULT_MODEL
-
-__all__ = [
-    "DEFAULT_MODEL",
-    "INDEX",
-    "INDEX_0_1",
-    "MAX_POINTS",
-    "ORIENTING_MODEL",
-    "TIMEOUT",
-    "Fast",
-    "Files",
-    "FilesOrList",
-    "Force",
-    "IndexPath",
-    "KnownUp",
-    "Listed",
-    "ModelName",
-    "RayAddress",
-    "RetryFailed",
-    "Seed",
-    "ShardOf",
-    "Timeout",
-    "Triple",
-    "Viewpoint",
-    "Workers",
-    "parse_triple",
-]
-
 TIMEOUT = 600.0
 """Seconds that a file may take."""
 ORIENTING_MODEL = "upright"

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qecnet import DEFAULT_MODEL
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, Force, KnownUp, ModelName, Seed, Viewpoint
+from qecnet.cli._options import Force, KnownUp, ModelName, Seed, Viewpoint
 from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
 
 if TYPE_CHECKING:

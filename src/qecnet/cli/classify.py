@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from qecnet import DEFAULT_MODEL
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
-    DEFAULT_MODEL,
     TIMEOUT,
     Fast,
     FilesOrList,

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qecnet import DEFAULT_MODEL
 from qecnet.cli._bulk import FailureLog, ProgressLine, describe_rate, end_stopped, note_failed_before, share_answers
 from qecnet.cli._files import count_processes, iterate_shapes
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
-    DEFAULT_MODEL,
     INDEX,
     INDEX_0_1,
     TIMEOUT,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from textwrap import fill
 
+from qecnet import DEFAULT_MODEL
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL
 from qecnet.cli._output import printable
 
 

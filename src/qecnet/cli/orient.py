@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -38,34 +38,15 @@ if TYPE_CHECKING:
 
 _Y_UP = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, -1.0, 0.0))
 _Y_UP_SUFFIXES = (".glb", ".gltf")  # their standard says so
-
-
 _COLUMNS: Columns = {"output": "text", "label": "text", "confidence": "number", "rotation": "quaternion"}
 
 
-class _Job(NamedTuple):
-    """How to write an answer."""
+def _write_columns(answer: Answer, placement: Placement, **options: Any) -> dict[str, Any] | Failure:
+    """Writes an answer of a bulk run, in a worker."""
+    from qecnet.models import Failure
 
-    target: Path
-    output_up: Literal["y", "z"] | None
-    min_confidence: float
-    dry_run: bool
-
-
-@dataclass(frozen=True)
-class _Writer:
-    """Writes the answers of a bulk run, in a worker."""
-
-    placement: Placement
-    output_up: Literal["y", "z"] | None
-    min_confidence: float
-
-    def __call__(self, answer: Answer) -> dict[str, Any] | Failure:
-        from qecnet.models import Failure
-
-        target = Path(self.placement.output_of(answer.name))
-        row = _write(answer, _Job(target, self.output_up, self.min_confidence, dry_run=False))
-        return row if isinstance(row, Failure) else {name: row[name] for name in _COLUMNS}
+    row = _write(answer, Path(placement.output_of(answer.name)), **options)
+    return row if isinstance(row, Failure) else {name: row[name] for name in _COLUMNS}
 
 
 def orient(
@@ -137,14 +118,15 @@ def orient(
         with quiet_interrupts():
             from qecnet.bulk import Work
             from qecnet.models import Answer, Failure, load
-        threshold = 0.0 if force_doubtful else min_confidence
+        options: dict[str, Any] = {"output_up": output_up, "min_confidence": 0.0 if force_doubtful else min_confidence}
         if results is not None:
             if skip_existing or dry_run or as_json or Path(output).is_file():
                 raise ValueError("--results needs a folder as -o, and no --skip-existing, --dry-run or --json")
             placement = Placement(output, tuple(name for name in bulk.files if Path(name).is_dir()))
             asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
-            work = Work[dict[str, Any]](load(model, fast=fast), _Writer(placement, output_up, threshold), asked)
-            settings = {"output": output, "output_up": output_up, "min_confidence": threshold}
+            write = partial(_write_columns, placement=placement, **options)
+            work = Work[dict[str, Any]](load(model, fast=fast), write, asked)
+            settings = {"output": output, **options}
             plan = {"output_of": placement.output_of, "overwrite": force, "keep": placement.is_input}
             run_bulk(bulk, "orient", work, _COLUMNS, settings, **plan)
             return
@@ -155,7 +137,7 @@ def orient(
             _print_failure(failure, as_json)
         for answer in with_progress(answers, "orienting", len(targets)):
             if isinstance(answer, Answer):
-                result = _write(answer, _Job(targets[Path(answer.name)], output_up, threshold, dry_run))
+                result = _write(answer, targets[Path(answer.name)], dry_run=dry_run, **options)
             else:
                 result = answer
             if isinstance(result, Failure):
@@ -167,8 +149,10 @@ def orient(
             raise typer.Exit(1)
 
 
-def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
-    """Writes the file, and describes it; or says why not."""
+def _write(
+    answer: Answer, target: Path, *, output_up: str | None, min_confidence: float, dry_run: bool = False
+) -> dict[str, Any] | Failure:
+    """Writes the file that was oriented and describes it, or says why not."""
     import numpy as np
 
     from qecnet.algebra import conjugate, from_matrix, multiply, to_matrix
@@ -177,30 +161,30 @@ def _write(answer: Answer, job: _Job) -> dict[str, Any] | Failure:
 
     confidence = answer.up_confidence
     known = f"{answer.label} with" if answer.has_classes else "upright with"
-    if confidence < job.min_confidence:
+    if confidence < min_confidence:
         return Failure(
             answer.name,
-            f"{answer.name}: {known} confidence {confidence:.2f}, below {job.min_confidence:g}, was not written; lower "
+            f"{answer.name}: {known} confidence {confidence:.2f}, below {min_confidence:g}, was not written; lower "
             "--min-confidence or give --force-doubtful",
         )
     rotation = conjugate(answer.pose)
-    if (job.output_up or ("y" if job.target.suffix.lower() in _Y_UP_SUFFIXES else "z")) == "y":
+    if (output_up or ("y" if target.suffix.lower() in _Y_UP_SUFFIXES else "z")) == "y":
         rotation = multiply(from_matrix(rotation.new_tensor(_Y_UP)), rotation)
     motion = Motion(to_matrix(rotation).numpy(), np.zeros(3), answer.centre.numpy())
     copied: list[Path] = []
-    if not job.dry_run:
+    if not dry_run:
         try:
-            job.target.parent.mkdir(parents=True, exist_ok=True)
-            copied = move_file(answer.name, job.target, motion)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            copied = move_file(answer.name, target, motion)
         except (ValueError, OSError) as error:
             return Failure(answer.name, str(error))
     return {
         "file": answer.name,
-        "output": str(job.target),
+        "output": str(target),
         "label": answer.label if answer.has_classes else None,
         "confidence": round(confidence, 4),
         "rotation": [round(value, 6) for value in rotation.tolist()],
-        "written": not job.dry_run,
+        "written": not dry_run,
         "copied": [str(path) for path in copied],
     }
 

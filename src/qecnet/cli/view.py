@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
+from qecnet import DEFAULT_MODEL
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import DEFAULT_MODEL, ModelName
+from qecnet.cli._options import ModelName
 from qecnet.cli._output import one_sentence
 
 

@@ -196,16 +196,12 @@ def _move_viewpoint(data: bytes, header: _Header, viewpoint: NDArray[np.float64]
     return before[:at] + line.encode() + b"\n" + before[at:] + data[header.end :]
 
 
-def _viewpoint_words(cloud: PointCloud) -> list[str]:
-    """The camera's place, without a rotation; a place of 0 0 0 cannot be told from an unknown one."""
-    if cloud.viewpoint is None:
-        return _NO_VIEWPOINT
-    return [repr(float(value)) for value in cloud.viewpoint] + _NO_VIEWPOINT[3:]
-
-
 def _encode_cloud(cloud: PointCloud) -> bytes:
     table = cloud_table(cloud)
     names = (XYZ + _NORMALS)[: table.shape[1]]
+    viewpoint = _NO_VIEWPOINT
+    if cloud.viewpoint is not None:  # without a rotation; a place of 0 0 0 cannot be told from an unknown one
+        viewpoint = [*(repr(float(value)) for value in cloud.viewpoint), *_NO_VIEWPOINT[3:]]
     every = {"SIZE": table.itemsize, "TYPE": "F", "COUNT": 1}
     lines = [
         "# .PCD v0.7 - Point Cloud Data file format",
@@ -214,7 +210,7 @@ def _encode_cloud(cloud: PointCloud) -> bytes:
         *(f"{key} {' '.join([str(value)] * len(names))}" for key, value in every.items()),
         f"WIDTH {len(table)}",
         "HEIGHT 1",
-        f"VIEWPOINT {' '.join(_viewpoint_words(cloud))}",
+        f"VIEWPOINT {' '.join(viewpoint)}",
         f"POINTS {len(table)}",
         "DATA binary\n",
     ]
