@@ -81,7 +81,7 @@ def test_two_elements_are_always_swapped_once(cloud):
     [
         (("poses",), "point", r"input 0 of shape \(2, 20, 3\) cannot be 'poses': its last axis must be 4"),
         (("points",), "pose", r"result 0 of shape \(2, 3\) cannot be 'pose'"),
-        (("points",), ("point", "point"), "gave 1 results, but gives names 2 kinds|gave 2 results"),
+        (("points",), ("point", "point"), "returned 1 results, but gives names 2 kinds|returned 2 results"),
         (("cloud",), "point", "input 0 has kind 'cloud'"),
     ],
 )

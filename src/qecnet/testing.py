@@ -1,8 +1,8 @@
-"""Check that a function keeps its promises: turn, shuffle or shift what goes in, and compare what comes out.
+"""Check equivariance: rotate, permute or translate the input of a function, and compare the output.
 
-Say of each argument and each result what it is, and the checkers know how it ought to change:
+Each argument and each result has a kind, which says how it should change:
 
-| kind | shape | a rotation g makes it | a shift s makes it |
+| kind | shape | under a rotation g | under a translation s |
 | --- | --- | --- | --- |
 | `"points"`, `"point"` | (..., K, 3), (..., 3) | g ∘ x | x + s |
 | `"vectors"`, `"vector"` | (..., K, 3), (..., 3) | g ∘ x | x |
@@ -10,7 +10,7 @@ Say of each argument and each result what it is, and the checkers know how it ou
 | `"scalars"`, `"features"` | (..., K), (..., K, F) | x | x |
 | `"fixed"` | any | x | x |
 
-A plural has a set axis, which permutations shuffle; a singular belongs to the whole set, and nothing shuffles it.
+Plural kinds have a set axis, which permutations reorder; singular kinds belong to the whole set and stay the same.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -40,11 +40,26 @@ def equivariance_error(
     trials: int = 8,
     seed: int = 0,
 ) -> float:
-    """The largest difference between `function(g · inputs)` and `g · function(inputs)` over `trials` draws of g.
+    """Compute the largest difference between `function(g · inputs)` and `g · function(inputs)`.
 
-    Poses are compared by angle in radians (q and −q are one pose), everything else by its largest absolute difference.
-    Rotations are drawn uniformly from SO(3), and each kind of hard one is among them: the identity, half turns about
-    the axes, a tiny turn. A difference that is not a number counts as infinite.
+    Poses are compared by angle in radians (q and −q are the same pose), everything else by absolute difference.
+    Rotations are sampled uniformly from SO(3); the identity, half turns about the axes and a tiny rotation are always
+    among them. A difference that is not a number counts as infinite.
+
+    Args:
+        function: takes tensors and returns a tensor or several.
+        inputs: its arguments.
+        takes: the kind of each argument, see the table above.
+        gives: the kind of the result, or of each result.
+        under: what is done to the inputs.
+        trials: number of random transformations g.
+        seed: of the transformations.
+
+    Returns:
+        The largest difference over all transformations and results.
+
+    Raises:
+        ValueError: if a tensor does not have its kind's shape, or an option is out of range.
     """
     if trials < 1:
         raise ValueError(f"trials is {trials}; a check needs at least 1")
@@ -54,8 +69,8 @@ def equivariance_error(
     outputs = _as_tuple(function(*inputs), gives)
     worst = 0.0
     for transform in _draw(under, inputs, takes, trials, seed):
-        turned = _as_tuple(function(*(transform(x, k) for x, k in zip(inputs, takes, strict=True))), gives)
-        for found, output, kind in zip(turned, outputs, gives, strict=True):
+        transformed = _as_tuple(function(*(transform(x, k) for x, k in zip(inputs, takes, strict=True))), gives)
+        for found, output, kind in zip(transformed, outputs, gives, strict=True):
             worst = max(worst, _difference(found, transform(output, kind), kind))
     return worst
 
@@ -71,11 +86,24 @@ def assert_equivariant(
     trials: int = 8,
     seed: int = 0,
 ) -> None:
-    """Raise `AssertionError` unless the results of `function` change as its inputs do.
+    """Check that the results of a function change with its inputs.
 
-    `tolerance` bounds the `equivariance_error`; by default 1e-4 for float32 inputs and 1e-9 for float64 ones.
+    Example:
+        >>> assert_equivariant(weighted_mean, (q, w), takes=("poses", "scalars"), gives="pose")
 
-        assert_equivariant(weighted_mean, (q, w), takes=("poses", "scalars"), gives="pose")
+    Args:
+        function: takes tensors and returns a tensor or several.
+        inputs: its arguments.
+        takes: the kind of each argument, see the table above.
+        gives: the kind of the result, or of each result.
+        under: what is done to the inputs, one action or several.
+        tolerance: largest allowed `equivariance_error`; by default 1e-4 for float32 and 1e-9 for float64 inputs.
+        trials: number of random transformations.
+        seed: of the transformations.
+
+    Raises:
+        AssertionError: if the error is above the tolerance.
+        ValueError: if a tensor does not have its kind's shape, or an option is out of range.
     """
     actions: tuple[Action, ...] = (under,) if isinstance(under, str) else tuple(under)
     if not actions:
@@ -103,10 +131,22 @@ def assert_invariant(
     trials: int = 8,
     seed: int = 0,
 ) -> None:
-    """Raise `AssertionError` unless `function` gives the same whatever is done to its inputs.
+    """Check that the results of a function stay the same when its inputs change.
 
-    For results that have a set axis, so that a permutation should shuffle them, use
-    `assert_equivariant`; the other arguments are as there.
+    For results with a set axis, which a permutation should reorder, use `assert_equivariant`.
+
+    Args:
+        function: takes tensors and returns a tensor or several.
+        inputs: its arguments.
+        takes: the kind of each argument, see the table above.
+        under: what is done to the inputs, one action or several.
+        tolerance: largest allowed difference; by default 1e-4 for float32 and 1e-9 for float64 inputs.
+        trials: number of random transformations.
+        seed: of the transformations.
+
+    Raises:
+        AssertionError: if the difference is above the tolerance.
+        ValueError: if a tensor does not have its kind's shape, or an option is out of range.
     """
     results = function(*inputs)
     gives: list[Kind] = ["fixed" for _ in (results if isinstance(results, tuple | list) else (results,))]
@@ -133,32 +173,32 @@ def _draw(under: Action, inputs: Sequence[Tensor], takes: Sequence[Kind], trials
 
 
 def _rotation(g: Tensor) -> _Transform:
-    def turn(x: Tensor, kind: Kind) -> Tensor:
+    def transform(x: Tensor, kind: Kind) -> Tensor:
         if kind in ("poses", "pose"):
             return multiply(g.to(x), x)
         return rotate(g.to(x), x) if _LAST_AXIS.get(kind) == 3 else x
 
-    return turn
+    return transform
 
 
 def _permutation(order: Tensor) -> _Transform:
-    def shuffle(x: Tensor, kind: Kind) -> Tensor:
+    def transform(x: Tensor, kind: Kind) -> Tensor:
         return x.index_select(_SET_AXIS[kind], order.to(x.device)) if kind in _SET_AXIS else x
 
-    return shuffle
+    return transform
 
 
 def _translation(shift: Tensor) -> _Transform:
-    def move(x: Tensor, kind: Kind) -> Tensor:
+    def transform(x: Tensor, kind: Kind) -> Tensor:
         return x + shift.to(x) if kind in ("points", "point") else x
 
-    return move
+    return transform
 
 
 def _difference(found: Tensor, expected: Tensor, kind: Kind) -> float:
     if found.shape != expected.shape:
         raise ValueError(
-            f"the function gave shapes {tuple(found.shape)} and {tuple(expected.shape)} for one input shape"
+            f"the function returned shapes {tuple(found.shape)} and {tuple(expected.shape)} for one input shape"
         )
     if found.numel() == 0:
         return 0.0
@@ -173,7 +213,7 @@ def _difference(found: Tensor, expected: Tensor, kind: Kind) -> float:
 def _as_tuple(outputs: Any, gives: Sequence[Kind]) -> tuple[Tensor, ...]:
     results: tuple[Any, ...] = tuple(outputs) if isinstance(outputs, tuple | list) else (outputs,)
     if len(results) != len(gives):
-        raise ValueError(f"the function gave {len(results)} results, but gives names {len(gives)} kinds")
+        raise ValueError(f"the function returned {len(results)} results, but gives names {len(gives)} kinds")
     for index, (x, kind) in enumerate(zip(results, gives, strict=True)):
         if not isinstance(x, Tensor):
             raise ValueError(f"result {index} of the function is {type(x).__name__}; it must be a tensor")

@@ -78,7 +78,7 @@ def test_what_is_no_model_is_said_in_a_sentence(tmp_path):
         qecnet.load("nothing")
     baseline, bare, damaged = (tmp_path / f"{name}.safetensors" for name in ("baseline", "bare", "damaged"))
     save_network(baseline, create_network("pointnet", 2), ["a", "b"], {})
-    with pytest.raises(ValueError, match="its network has no poses to give"):
+    with pytest.raises(ValueError, match="its network predicts no poses"):
         qecnet.load(baseline)
     save_network(bare, QECNet(QECConfig(2)), ["a", "b"], {})
     with pytest.raises(ValueError, match="does not say how its network was trained"):

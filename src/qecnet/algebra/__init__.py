@@ -1,7 +1,7 @@
 """Rotations as tensors: quaternions, the dominant eigenvector, the weighted mean, the L_q median.
 
 Quaternions are WXYZ, Hamilton, unit, last axis 4; leading axes are batch axes. Everything is differentiable, runs on
-any device and never makes it wait for the host. Shapes are checked always, values inside `checking()`.
+any device and never makes it wait for the host. Shapes are always checked, values only inside `checking()`.
 """
 
 from ._check import check_quaternion, check_weights, checking, is_checking

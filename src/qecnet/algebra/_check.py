@@ -1,7 +1,7 @@
-"""What every function of the algebra asks of its arguments, in one place.
+"""Checks of arguments, for all functions of the algebra.
 
-Shapes are always checked: that costs nothing. Values are looked at only inside `checking()`, because looking makes a
-GPU wait for the host; the one exception is the sign of weights that already lie on the CPU.
+Shapes are always checked, which costs nothing. Values are checked only inside `checking()`, because that makes a GPU
+wait for the host; the one exception is the sign of weights on the CPU.
 """
 
 from collections.abc import Iterator
@@ -16,8 +16,13 @@ _checking: ContextVar[bool] = ContextVar("qecnet_checking", default=False)
 
 @contextmanager
 def checking(enabled: bool = True) -> Iterator[None]:
-    """Look at values as well as shapes while the block runs: non-finite numbers, quaternions that are not unit,
-    negative weights and reflections instead of rotations then raise a `ValueError`.
+    """Check values as well as shapes while the block runs.
+
+    Non-finite numbers, quaternions of another length than 1, negative weights and reflections in place of rotations
+    then raise a `ValueError`.
+
+    Args:
+        enabled: False switches the checks off again for an inner block.
     """
     token = _checking.set(enabled)
     try:
@@ -27,12 +32,12 @@ def checking(enabled: bool = True) -> Iterator[None]:
 
 
 def is_checking() -> bool:
-    """Whether values are to be looked at here."""
+    """Whether values are checked here: inside `checking()`, and not in compiled code."""
     return not torch.compiler.is_compiling() and _checking.get()
 
 
 def check_last(name: str, x: Tensor, *last: int) -> None:
-    """The last axes of `x` have exactly the sizes `last`, and its numbers are float32 or float64."""
+    """Check that the last axes of `x` have exactly the sizes `last`, and that it is float32 or float64."""
     if x.shape[-len(last) :] != last:
         wanted = ", ".join(map(str, last))
         raise ValueError(f"{name} has shape {tuple(x.shape)}; its shape must end in ({wanted})")
@@ -43,7 +48,15 @@ def check_last(name: str, x: Tensor, *last: int) -> None:
 
 
 def check_quaternion(name: str, q: Tensor) -> None:
-    """`q` is (..., 4), and of unit length if values are looked at."""
+    """Check that a tensor holds quaternions; inside `checking()`, also that they have length 1.
+
+    Args:
+        name: of the argument, for the message.
+        q: should be (..., 4), float32 or float64.
+
+    Raises:
+        ValueError: if it does not.
+    """
     check_last(name, q, 4)
     if is_checking():
         error = (torch.linalg.vector_norm(q, dim=-1) - 1).abs()
@@ -54,7 +67,7 @@ def check_quaternion(name: str, q: Tensor) -> None:
 
 
 def check_set(name: str, q: Tensor, weights_name: str, weights: Tensor | None) -> None:
-    """`q` is (..., K, 4) with K ≥ 1, and `weights` is None or non-negative of a shape that broadcasts with (..., K)."""
+    """Check that `q` is (..., K, 4) with K ≥ 1, and that `weights` is None or broadcasts with (..., K), at least 0."""
     if weights is None or not is_checking():
         check_quaternion(name, q)
     if q.dim() < 2:
@@ -72,13 +85,21 @@ def check_set(name: str, q: Tensor, weights_name: str, weights: Tensor | None) -
             f"there must be one weight for each quaternion"
         )
     check_weights(weights_name, weights)
-    if is_checking():  # what a weight of 0 masks may hold anything
+    if is_checking():  # elements of weight 0 may have any value
         identity = torch.eye(4, dtype=q.dtype, device=q.device)[0]
         check_quaternion(name, torch.where(weights[..., None] == 0, identity, q))
 
 
 def check_weights(name: str, weights: Tensor) -> None:
-    """No weight is negative (looked at on the CPU, and anywhere inside `checking()`)."""
+    """Check that no weight is negative, on the CPU; inside `checking()` on any device, and that all are finite.
+
+    Args:
+        name: of the argument, for the message.
+        weights: of any shape.
+
+    Raises:
+        ValueError: if one is.
+    """
     look = weights.device.type == "cpu" and not torch.compiler.is_compiling()
     if (look or is_checking()) and weights.numel() and bool((weights < 0).any()):
         raise ValueError(

@@ -1,8 +1,8 @@
-"""The dominant eigenvector of symmetric 4×4 matrices: what Eq. 4's mean, and so every capsule's pose, comes down to.
+"""The dominant eigenvector of symmetric 4×4 matrices, from which Eq. 4's mean and every capsule's pose are computed.
 
-A matrix is squared until nothing but its dominant eigenvector is left. The ten distinct entries are kept as ten tensors
-over the batch ("packed"), so that each step is a handful of element-wise operations that vectorise.
-`torch.linalg.eigh` is the obvious twin that the tests compare with.
+A matrix is squared until only its dominant eigenvector is left. The ten distinct entries are kept as ten tensors over
+the batch ("packed"), so that each step is a few element-wise operations that vectorise. The tests compare the result
+with `torch.linalg.eigh`.
 """
 
 from typing import Any
@@ -25,24 +25,30 @@ for _k, (_i, _j) in enumerate(zip(_ROW, _COLUMN, strict=True)):
 _packings: dict[tuple[torch.device, torch.dtype], Tensor] = {}
 
 _FEW = 512
-"""Up to so many matrices it is the number of operations that takes time, and not what they work on."""
+"""Up to this many matrices, the time depends on the number of operations and not on their size."""
 
 # After s squarings, and the result applied twice to its own column, λ₂/λ₁ has become its 3·2ˢ-th power.
 _SQUARINGS = {torch.float32: 11, torch.float64: 24}
 
 
 def dominant_eigenvector(matrix: Tensor, *, semidefinite: bool = False) -> Tensor:
-    """Unit eigenvector of the largest eigenvalue. (..., 4, 4) symmetric → (..., 4).
+    """Compute the unit eigenvector of the largest eigenvalue of each matrix.
 
-    - Only the symmetric part of `matrix` counts. Moments are positive semi-definite; where a matrix is not, it is
-      shifted until it is, and the gap counts relative to λ₁ − λ₄ instead of λ₁. `semidefinite=True` says that none
-      needs it, which saves the look.
+    - Only the symmetric part of a matrix is used. A matrix that is not positive semi-definite is shifted until it is,
+      and the gap is then relative to λ₁ − λ₄ instead of λ₁.
     - The sign is a deterministic function of the matrix, and otherwise unspecified.
     - An all-zero matrix gives (1, 0, 0, 0), the identity rotation, and passes no gradient.
     - Where λ₁ and λ₂ are equal, or closer than about 1e-3 (float32) or 1e-7 (float64) of λ₁, the result is some vector
       of the plane that the two eigenvectors span.
     - The gradient is `dq = (λ₁I − M)⁺ dM q`: ties among the other three eigenvalues do not matter, and where λ₁ meets
       λ₂ it stays finite and bounded (see `_pseudo_solve`). There is no second derivative: do not differentiate twice.
+
+    Args:
+        matrix: (..., 4, 4), symmetric.
+        semidefinite: whether all matrices are known to be positive semi-definite, as moments are, which is faster.
+
+    Returns:
+        (..., 4).
     """
     check_last("matrix", matrix, 4, 4)
     if is_exporting() and semidefinite:
@@ -52,7 +58,7 @@ def dominant_eigenvector(matrix: Tensor, *, semidefinite: bool = False) -> Tenso
 
 
 def _in_few_operations(matrix: Tensor) -> Tensor:
-    """The same steps as `_power_limit` on whole matrices: a tenth of the operations, each of which takes longer."""
+    """Do the steps of `_power_limit` on whole matrices: a tenth of the operations, each of which takes longer."""
     identity = torch.eye(4, dtype=matrix.dtype, device=matrix.device)
     for step in range(_SQUARINGS[matrix.dtype]):
         if step % 3 == 0:

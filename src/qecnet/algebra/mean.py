@@ -9,11 +9,21 @@ from .modes import full_precision
 
 
 def weighted_mean(q: Tensor, w: Tensor | None = None) -> Tensor:
-    """The rotation `argmax_q qᵀ M q` with `M = Σ wᵢ qᵢ qᵢᵀ`. (..., K, 4) WXYZ, (..., K) → (..., 4).
+    """Compute the mean rotation `argmax_q qᵀ M q` with `M = Σ wᵢ qᵢ qᵢᵀ`.
 
-    An element of weight 0 drops out, whatever its quaternion holds, bit for bit, and receives no gradient; if every
-    weight is 0 the mean is the identity. Equivariant under rotations from the left, and indifferent to order and to the
-    signs of the quaternions (Theorem 1). Without `w`, all count alike.
+    An element of weight 0 changes no bit of the result, whatever its values, and receives no gradient; if every weight
+    is 0, the mean is the identity. Equivariant under rotations from the left, and invariant to the order and to the
+    signs of the quaternions (Theorem 1).
+
+    Args:
+        q: (..., K, 4) WXYZ.
+        w: (..., K), at least 0; all equal by default.
+
+    Returns:
+        (..., 4) WXYZ.
+
+    Raises:
+        ValueError: if shapes do not fit, the set is empty or a weight is negative.
     """
     check_set("q", q, "w", w)
     if w is None:
@@ -22,11 +32,11 @@ def weighted_mean(q: Tensor, w: Tensor | None = None) -> Tensor:
 
 
 def second_moment(q: Tensor, w: Tensor) -> Tensor:
-    """`M = Σ wᵢ qᵢ qᵢᵀ` (Eq. 4). (..., K, 4), (..., K) → (..., 4, 4)."""
+    """Compute `M = Σ wᵢ qᵢ qᵢᵀ` (Eq. 4). (..., K, 4), (..., K) → (..., 4, 4)"""
     with full_precision(q.device):
         return (q * w[..., None]).mT @ q
 
 
 def drop_weightless(q: Tensor, w: Tensor) -> Tensor:
-    """`q` with zeros where the weight is 0: nothing that a masked slot holds, not even NaN, goes any further."""
+    """Set `q` to zero where the weight is 0, so that no value of a masked element is used, not even NaN."""
     return torch.where(w[..., None] == 0, 0.0, q)

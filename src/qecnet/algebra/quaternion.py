@@ -1,7 +1,7 @@
 """Unit quaternions as rotations (Sec. 3.2 of the paper).
 
 Everywhere: **WXYZ, Hamilton, unit**, last axis 4; `q` and `−q` are the same rotation; leading axes are batch axes and
-broadcast. `rotate(q, x)` is `q ∘ x`: it turns a vector from the frame into the world.
+broadcast. `rotate(q, x)` is `q ∘ x`: it maps a vector from frame coordinates to world coordinates.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,15 @@ from .eigen import dominant_eigenvector
 
 
 def multiply(p: Tensor, q: Tensor) -> Tensor:
-    """Hamilton product `p ∘ q` (Dfn. 3): first turn by `q`, then by `p`. (..., 4), (..., 4) → (..., 4), WXYZ."""
+    """Multiply quaternions: the Hamilton product `p ∘ q` (Dfn. 3), the rotation by `q` followed by that by `p`.
+
+    Args:
+        p: (..., 4) WXYZ.
+        q: (..., 4) WXYZ.
+
+    Returns:
+        (..., 4) WXYZ.
+    """
     check_quaternion("p", p)
     check_quaternion("q", q)
     pw, px, py, pz = p.unbind(-1)
@@ -32,13 +40,28 @@ def multiply(p: Tensor, q: Tensor) -> Tensor:
 
 
 def conjugate(q: Tensor) -> Tensor:
-    """The inverse rotation `q̄` of a unit quaternion. (..., 4) → (..., 4), WXYZ."""
+    """Invert rotations: the conjugate `q̄` of unit quaternions.
+
+    Args:
+        q: (..., 4) WXYZ.
+
+    Returns:
+        (..., 4) WXYZ.
+    """
     check_quaternion("q", q)
     return torch.cat((q[..., :1], -q[..., 1:]), dim=-1)
 
 
 def rotate(q: Tensor, x: Tensor) -> Tensor:
-    """Turn vectors: `q ∘ x`, from the frame into the world. (..., 4) WXYZ, (..., 3) → (..., 3)."""
+    """Rotate vectors: `q ∘ x`, from frame coordinates to world coordinates.
+
+    Args:
+        q: (..., 4) WXYZ.
+        x: (..., 3).
+
+    Returns:
+        (..., 3).
+    """
     check_quaternion("q", q)
     check_last("x", x, 3)
     w = q[..., :1]
@@ -49,14 +72,28 @@ def rotate(q: Tensor, x: Tensor) -> Tensor:
 
 
 def left_matrix(q: Tensor) -> Tensor:
-    """The paper's `T(q)` (Dfn. 4): `T(g) q = g ∘ q`. (..., 4) WXYZ → (..., 4, 4), orthonormal, determinant 1."""
+    """Convert quaternions to the paper's matrices `T(q)` (Dfn. 4), with `T(g) q = g ∘ q`.
+
+    Args:
+        q: (..., 4) WXYZ.
+
+    Returns:
+        (..., 4, 4), orthonormal, with determinant 1.
+    """
     check_quaternion("q", q)
     w, x, y, z = q.unbind(-1)
     return torch.stack((w, -x, -y, -z, x, w, -z, y, y, z, w, -x, z, -y, x, w), dim=-1).view(*q.shape[:-1], 4, 4)
 
 
 def to_matrix(q: Tensor) -> Tensor:
-    """The rotation matrix R with `R x = q ∘ x`. (..., 4) WXYZ → (..., 3, 3)."""
+    """Convert quaternions to rotation matrices R, with `R x = q ∘ x`.
+
+    Args:
+        q: (..., 4) WXYZ.
+
+    Returns:
+        (..., 3, 3).
+    """
     check_quaternion("q", q)
     w, x, y, z = q.unbind(-1)
     return torch.stack(
@@ -70,14 +107,20 @@ def to_matrix(q: Tensor) -> Tensor:
 
 
 def from_matrix(matrix: Tensor, *, orthonormal: bool = False) -> Tensor:
-    """The quaternion of a rotation matrix, or of the rotation nearest to it (Frobenius). (..., 3, 3) → (..., 4) WXYZ.
+    """Convert rotation matrices to quaternions; of any other matrix, the nearest rotation (Frobenius norm) is taken.
 
-    For a rotation, the symmetric matrix below is exactly `4 q qᵀ`, so `q` is its dominant eigenvector (Davenport);
-    that has no special cases and is smooth everywhere, half turns included. The sign of the result is unspecified.
-    `orthonormal=True` says that all are rotations to rounding, which saves the eigenvector: the column with the largest
-    entry of the diagonal is one.
+    For a rotation, the symmetric matrix below is exactly `4 q qᵀ`, so `q` is its dominant eigenvector (Davenport).
+    This has no special cases and is smooth everywhere, half turns included.
 
-    Warning: a reflection has no quaternion; what comes back for one is some rotation (an error inside `checking()`).
+    Warning: a reflection has no quaternion; the result for one is some rotation (an error inside `checking()`).
+
+    Args:
+        matrix: (..., 3, 3).
+        orthonormal: whether all matrices are rotations up to rounding. This is faster: the column with the largest
+            diagonal entry is then proportional to the eigenvector.
+
+    Returns:
+        (..., 4) WXYZ, of unspecified sign.
     """
     check_last("matrix", matrix, 3, 3)
     if is_checking() and bool((torch.linalg.det(matrix) <= 0).any()):
@@ -99,9 +142,15 @@ def from_matrix(matrix: Tensor, *, orthonormal: bool = False) -> Tensor:
 
 
 def to_rotvec(q: Tensor) -> Tensor:
-    """Axis times angle, the angle in [0, π]. (..., 4) WXYZ → (..., 3).
+    """Convert quaternions to rotation vectors: axis times angle, the angle in [0, π].
 
-    Warning: at a half turn the axis is known only up to its sign; the one that `canonicalize` keeps is taken.
+    Warning: at a half turn the axis is known only up to its sign; it is that of `canonicalize`.
+
+    Args:
+        q: (..., 4) WXYZ.
+
+    Returns:
+        (..., 3) in radians.
     """
     check_quaternion("q", q)
     q = canonicalize(q)
@@ -115,7 +164,14 @@ def to_rotvec(q: Tensor) -> Tensor:
 
 
 def from_rotvec(rotvec: Tensor) -> Tensor:
-    """The rotation about `rotvec` by its length in radians. (..., 3) → (..., 4) WXYZ."""
+    """Convert rotation vectors to quaternions.
+
+    Args:
+        rotvec: (..., 3), axis times angle in radians.
+
+    Returns:
+        (..., 4) WXYZ.
+    """
     check_last("rotvec", rotvec, 3)
     half = torch.linalg.vector_norm(rotvec, dim=-1, keepdim=True) / 2
     return torch.cat((torch.cos(half), torch.sinc(half / torch.pi) * rotvec / 2), dim=-1)
@@ -127,7 +183,16 @@ def random_quaternion(
     *,
     dtype: torch.dtype = torch.float32,
 ) -> Tensor:
-    """Rotations drawn uniformly from SO(3), on the generator's device; a seed will do as well. → (*shape, 4), WXYZ."""
+    """Sample rotations uniformly from SO(3).
+
+    Args:
+        shape: of the batch.
+        generator: the source of randomness, whose device the result is on; or a seed.
+        dtype: of the result.
+
+    Returns:
+        (*shape, 4) WXYZ.
+    """
     if isinstance(generator, int):
         generator = torch.Generator().manual_seed(generator)
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
@@ -136,9 +201,15 @@ def random_quaternion(
 
 
 def canonicalize(q: Tensor) -> Tensor:
-    """Of `q` and `−q`, the one on the northern hemisphere: w > 0. (..., 4) WXYZ → (..., 4).
+    """Choose between `q` and `−q`, the same rotation: the one with w > 0, on the northern hemisphere.
 
     On the equator (w = 0) it is the one whose first non-zero component among x, y, z is positive.
+
+    Args:
+        q: (..., 4) WXYZ.
+
+    Returns:
+        (..., 4) WXYZ.
     """
     check_quaternion("q", q)
     sign = torch.ones_like(q[..., 0])
@@ -148,11 +219,18 @@ def canonicalize(q: Tensor) -> Tensor:
 
 
 def angular_distance(p: Tensor, q: Tensor) -> Tensor:
-    """The angle of the rotation between two rotations, `δ = 2 acos|⟨p, q⟩|` in [0, π] (Eq. 3). (..., 4)² → (...).
+    """Compute the angle between rotations, `δ = 2 acos|⟨p, q⟩|` (Eq. 3).
 
-    Computed as `4 atan2(|p − q|, |p + q|)`, which loses nothing near 0 or π. The gradient has length 2 everywhere
+    Computed as `4 atan2(|p − q|, |p + q|)`, which is accurate near 0 and near π. The gradient has length 2 everywhere
     except where the distance has a kink: at δ = 0 it is 0 (the smallest subgradient), at δ = π it is that of one of
-    the two shortest ways.
+    the two shortest paths.
+
+    Args:
+        p: (..., 4) WXYZ.
+        q: (..., 4) WXYZ.
+
+    Returns:
+        (...) in radians, from 0 to π.
     """
     check_quaternion("p", p)
     check_quaternion("q", q)
@@ -160,7 +238,7 @@ def angular_distance(p: Tensor, q: Tensor) -> Tensor:
 
 
 def angle_between(p: Tensor, q: Tensor) -> Tensor:
-    """`angular_distance` of what is already known to be quaternions."""
+    """Compute `angular_distance` without checking the arguments."""
     q = torch.where(((p * q).sum(-1, keepdim=True) < 0), -q, q)
     delta = 4 * torch.atan2(torch.linalg.vector_norm(p - q, dim=-1), torch.linalg.vector_norm(p + q, dim=-1))
     # Rounding can take a half turn past π, where 1 − δ/π would be negative; the gradient there is kept as it is.
@@ -168,15 +246,18 @@ def angle_between(p: Tensor, q: Tensor) -> Tensor:
 
 
 def nearest_with_up(q: Tensor, up: Tensor) -> Tensor:
-    """The rotation nearest to `q` that takes z to `up`. (..., 4) WXYZ, (..., 3) → (..., 4).
+    """Find the rotation nearest to `q` that maps the z axis to `up`.
 
-    Rotations that take z to a direction are the unit quaternions of a plane; `q` is projected to it. The result differs
-    from `q` by the angle between `q ∘ z` and `up`. Where these are opposite, all such rotations are equally near, and
-    it is `q` after half a turn about its own x axis. Rotating both arguments rotates the result.
+    Rotations that map z to a direction are the unit quaternions of a plane; `q` is projected onto it. The result
+    differs from `q` by the angle between `q ∘ z` and `up`. Where these are opposite, all such rotations are equally
+    near, and the result is `q` after a half turn about its own x axis. Rotating both arguments rotates the result.
 
     Args:
-        q: (..., 4) unit quaternions, WXYZ.
-        up: (..., 3) directions of any length above 0.
+        q: (..., 4) WXYZ.
+        up: (..., 3), directions of any length above 0.
+
+    Returns:
+        (..., 4) WXYZ.
     """
     check_quaternion("q", q)
     check_last("up", up, 3)
@@ -197,5 +278,5 @@ def nearest_with_up(q: Tensor, up: Tensor) -> Tensor:
 
 
 def _project(q: Tensor, first: Tensor, second: Tensor) -> Tensor:
-    """`q` on the plane of two orthonormal vectors."""
+    """Project `q` onto the plane of two orthonormal vectors."""
     return (q * first).sum(-1, keepdim=True) * first + (q * second).sum(-1, keepdim=True) * second

@@ -1,4 +1,4 @@
-"""Trained networks by name, and what they say of files, arrays, clouds and meshes."""
+"""Trained models by name, and their predictions for files, arrays, clouds and meshes."""
 
 from qecnet.models.answer import Alignment, Answer, Candidate, Failure
 from qecnet.models.export import export_onnx

@@ -1,4 +1,4 @@
-"""What a model says of one shape, and of two."""
+"""What a model predicts for one shape, and for two."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Candidate(NamedTuple):
     """An orientation that a shape may have.
 
     Attributes:
-        pose: (4,), WXYZ, float64: rotates the canonical shape into this one.
+        pose: (4,) WXYZ, float64: rotates the canonical shape into this one.
         probability: 0 to 1.
-        any_azimuth: whether any rotation about its up direction may be as right.
+        any_azimuth: whether all rotations about its up direction are equally likely.
     """
 
     pose: Tensor
@@ -33,21 +33,21 @@ class Candidate(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What a shape is, and which way it is turned.
+    """The predicted class and orientation of a shape.
 
     Attributes:
         name: of the file or the cloud.
         classes: C names.
-        activations: (C,), how much each class's capsule is active: probabilities, calibrated (see
-            `qecnet.nn.calibrated`).
-        poses: (C, 4), WXYZ, float64: turn each class's canonical shape into this one.
-        descriptor: (D,), of length 1; no rotation changes it, and like shapes have like ones.
+        activations: (C,), the activation of each class's capsule: calibrated probabilities (`qecnet.nn.calibrated`).
+        poses: (C, 4) WXYZ, float64: rotate the canonical shape of each class into this one.
+        descriptor: (D,), of length 1; invariant to rotation, and similar for similar shapes.
         centre: (3,), float64, of the shape in its own coordinates, and radius: the distance of its farthest point from
-            there. Of a scan of one side they are estimates for the whole shape, if the network was trained on views
+            there. For a scan of one side they are estimates for the whole shape if the network was trained on views
             (`qec train --set views=…`), and otherwise those of the points.
-        milliseconds: that it took, reading included; of a batch, a share of the network's time.
+        milliseconds: the time it took, including reading; in a batch, with an equal share of the network's time.
         verified: the candidate orientations that the network compared, the likeliest first; empty for a network that
             does not compare any.
+        error: always None, as opposed to that of a `Failure`.
     """
 
     name: str
@@ -63,7 +63,7 @@ class Answer:
 
     @property
     def has_classes(self) -> bool:
-        """Whether the model tells classes apart; `upright` only knows which way is up."""
+        """Whether the model distinguishes classes; `upright` only predicts which way is up."""
         return len(self.classes) > 1
 
     @property
@@ -73,26 +73,26 @@ class Answer:
 
     @property
     def confidence(self) -> float:
-        """The activation of that capsule: how often such an answer is right."""
+        """The activation of that capsule: the probability that the class is right."""
         return float(self.activations.amax())
 
     @property
     def pose(self) -> Tensor:
-        """The pose of that capsule: turns the canonical shape into this one. (4,), WXYZ, float64"""
+        """The pose of that capsule: rotates the canonical shape into this one. (4,) WXYZ, float64"""
         return self.poses[int(self.activations.argmax())]
 
     @property
     def symmetry(self) -> int | Literal["any"]:
-        """How many evenly spaced rotations about the upright axis are equally right: 1, 2, 4, or any.
+        """The number of evenly spaced rotations about the upright axis that are equally right: 1, 2, 4, or any.
 
-        Where the network compares candidates, it follows from them: rotations with similar probabilities are equally
-        right. Otherwise it is the symmetry declared for the class.
+        If the network compares candidates, rotations with similar probabilities count as equally right. Otherwise it
+        is the symmetry declared for the class.
         """
         return self._symmetry_group.order or "any"
 
     @property
     def equivalents(self) -> Tensor:
-        """The poses that are equally right by that symmetry, `pose` first; of any rotation, it alone. (K, 4), WXYZ"""
+        """The poses that are equally right by that symmetry, `pose` first; only `pose` if it is any. (K, 4) WXYZ"""
         group = self._symmetry_group
         turns = (NO_SYMMETRY if group.order is None else group).elements()
         return canonicalize(multiply(self.pose, torch.from_numpy(turns)))
@@ -106,15 +106,22 @@ class Answer:
         """The orientations that the shape may have, the likeliest first.
 
         An up direction with several likely azimuths has a candidate for each. `pose` has the likeliest up direction;
-        the first candidate may have another one, if several share the probability of that.
+        the first candidate may have another one if several candidates share the probability of the likeliest.
 
-        Where the network compares none, those are its `equivalents`, which share the confidence.
+        If the network compares none, these are the `equivalents`, which share the confidence equally.
         """
         same = self.equivalents
         return self.verified or tuple(Candidate(pose, self.confidence / len(same)) for pose in same)
 
     def likely_candidates(self, share: float = 0.9) -> tuple[Candidate, ...]:
-        """The fewest candidates that have `share` of the probability together, or all if they have less."""
+        """Select the smallest number of candidates that together have a share of the probability.
+
+        Args:
+            share: 0 to 1.
+
+        Returns:
+            The likeliest candidates; all of them if together they have less.
+        """
         total, found = 0.0, []
         for candidate in self.candidates:
             if total >= share:
@@ -132,7 +139,7 @@ class Answer:
     def up_confidence(self) -> float:
         """The probability that `up` is right within 10°: that of all candidates with that up direction.
 
-        Where the network compares none, the confidence of the class stands in for it.
+        If the network compares none, it is the confidence of the class.
         """
         if not self.verified:
             return self.confidence
@@ -147,7 +154,7 @@ class Answer:
 
     @property
     def second(self) -> str | None:
-        """The class of the second most activated capsule; None where there is but one class."""
+        """The class of the second most activated capsule; None if there is only one class."""
         return next(iter([*self.scores][1:]), None)
 
     def __repr__(self) -> str:
@@ -158,7 +165,12 @@ class Answer:
 
 @dataclass(frozen=True)
 class Failure:
-    """A file of which nothing can be said, and why, in one sentence that names it."""
+    """A file for which there is no prediction.
+
+    Attributes:
+        name: of the file.
+        error: why, in one sentence that names the file.
+    """
 
     name: str
     error: str
@@ -166,12 +178,15 @@ class Failure:
 
 @dataclass(frozen=True, eq=False)
 class Alignment:
-    """The motion that brings a source onto a target: `x → scale · (rotation ∘ x) + translation`.
+    """The motion that aligns a source with a target: `x → scale · (rotation ∘ x) + translation`.
 
     Attributes:
-        rotation: (4,), WXYZ, float64, and translation: (3,), float64.
-        residual: the root mean square of the distances from the moved source's points to the nearest of the target.
-        source, target: what each was taken for.
+        rotation: (4,) WXYZ, float64.
+        translation: (3,), float64.
+        residual: the root mean square distance from the points of the moved source to the nearest points of the target.
+        source: the prediction for the source.
+        target: the prediction for the target.
+        scale: 1 unless a scale was estimated.
     """
 
     rotation: Tensor
@@ -183,18 +198,25 @@ class Alignment:
 
     @property
     def matrix(self) -> Tensor:
-        """The motion of homogeneous columns. (4, 4), float64"""
+        """The motion as a matrix that multiplies homogeneous column vectors. (4, 4), float64"""
         matrix = torch.eye(4, dtype=torch.float64)
         matrix[:3, :3], matrix[:3, 3] = self.scale * to_matrix(self.rotation), self.translation
         return matrix
 
     def moved(self, points: Tensor) -> Tensor:
-        """Points of the source (..., 3) where they come to lie on the target; float64."""
+        """Move points of the source onto the target.
+
+        Args:
+            points: (..., 3).
+
+        Returns:
+            (..., 3), float64.
+        """
         return self.scale * rotate(self.rotation, points.double()) + self.translation
 
 
 def _shared_symmetry(pose: Tensor, candidates: Sequence[Candidate]) -> SymmetryGroup:
-    """The rotations about a pose's up direction that share the probability of the candidates with that direction."""
+    """Find the rotations about a pose's up direction that share the probability of its candidates."""
     turns = to_matrix(multiply(conjugate(pose), torch.stack([one.pose for one in candidates])))
     same_up = [(one, turn) for one, turn in zip(candidates, turns, strict=True) if float(turn[2, 2]) >= _SAME]
     if same_up and same_up[0][0].any_azimuth:
@@ -208,10 +230,10 @@ def _shared_symmetry(pose: Tensor, candidates: Sequence[Candidate]) -> SymmetryG
 
 
 def relative_pose(source: Answer, target: Answer) -> Tensor:
-    """The siamese mode: `pose₂ ∘ pose₁⁻¹`, WXYZ, with w ≥ 0. → (4,)
+    """Compute the rotation from source to target, `pose₂ ∘ pose₁⁻¹`, WXYZ, with w ≥ 0. → (4,)
 
-    Both poses are of the class that both together speak for most, as canonical orientations of two classes need not
-    have anything to do with each other.
+    Both poses are those of the class with the largest product of activations, because the canonical orientations of
+    two classes are unrelated.
     """
     label = int((source.activations * target.activations).argmax())
     return canonicalize(multiply(target.poses[label], conjugate(source.poses[label])))

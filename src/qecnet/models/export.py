@@ -1,6 +1,6 @@
-"""A model as a file that other runtimes read (ONNX), and as a module that `torch.export` takes.
+"""A model as an ONNX file for other runtimes, and as a module for `torch.export`.
 
-What goes in is what `qecnet.geometry.prepare` gives; files, sampling and frames stay with whoever runs it.
+Its input is the output of `qecnet.geometry.prepare`; reading files, sampling and estimating frames are not exported.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from qecnet.models.model import Model
 from qecnet.nn import calibrated
 
 INPUTS = ("positions", "frames", "valid")
-"""Positions (B, N, 3) float32, their frames (B, N, 4) float32, WXYZ, and whether each has one (B, N) bool."""
+"""Positions (B, N, 3) float32, their frames (B, N, 4) float32 WXYZ, and whether each frame is valid (B, N) bool."""
 CANDIDATES = "candidates"
 """A further input of networks that verify candidate poses: (B, 24, 4) float32, WXYZ, with zeros for padding."""
 OUTPUTS = ("confidence", "class_poses")
 """Calibrated probabilities (B, C) float32 of the classes, and the pose of each (B, C, 4) float32, WXYZ, w ≥ 0."""
 
 CLOSE = 1e-4
-"""How far what another runtime says may be from PyTorch."""
+"""Largest allowed difference between another runtime and PyTorch."""
 
 _OPSET = 18
 
 
 class ExportModule(nn.Module):
-    """Plain tensors in (`list_inputs`), plain tensors out (`OUTPUTS`); the batch may have any size."""
+    """A network between plain tensors, from `list_inputs` to `OUTPUTS`; the batch may have any size."""
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -55,18 +55,18 @@ class ExportModule(nn.Module):
         return calibrated(said.activations, self.temperature), canonicalize(said.poses)
 
     def dynamic_shapes(self) -> tuple[dict[int, Any], ...]:
-        """For `torch.export.export`: the first axis of each input is the batch."""
+        """Get the dynamic shapes for `torch.export.export`: the first axis of each input is the batch."""
         count = len(INPUTS) + self.network.reads_candidates
         return ({0: torch.export.Dim("batch", min=1)},) * count
 
 
 def list_inputs(model: Model) -> tuple[str, ...]:
-    """The names of what a model reads, fields of `OrientedPoints`."""
+    """List the names of the inputs of a model, fields of `OrientedPoints`."""
     return (*INPUTS, CANDIDATES) if model.network.reads_candidates else INPUTS
 
 
 def example_inputs(model: Model, count: int) -> tuple[Tensor, ...]:
-    """What a model reads of so many procedural shapes; every second one lacks a quarter of its frames."""
+    """Prepare procedural shapes for a model; every second one lacks a quarter of its frames."""
     shapes = (make_shape(FURNITURE_CLASSES[number % len(FURNITURE_CLASSES)], number) for number in range(count))
     points = OrientedPoints.stack([prepare_shape(shape, model.config, seed=0)[1] for shape in shapes])
     points.valid[1::2, ::4] = False
@@ -74,17 +74,25 @@ def example_inputs(model: Model, count: int) -> tuple[Tensor, ...]:
 
 
 def export_onnx(model: Model, path: Path) -> float:
-    """Writes the model to `path`, and asks onnxruntime. → the largest difference from what PyTorch says
+    """Write a model as an ONNX file, and compare its output under onnxruntime with PyTorch.
 
     The file's metadata has the classes, how shapes are prepared and the temperature, each as JSON.
 
+    Args:
+        model: the model.
+        path: the file to write.
+
+    Returns:
+        The largest difference between the two runtimes.
+
     Raises:
-        ValueError: where the extra `qecnet[export]` is missing, or the two runtimes differ by more than 1e-4.
+        ValueError: if the extra `qecnet[export]` is missing, or the two runtimes differ by more than 1e-4.
     """
     with _needing_the_extra():
         import onnx
     module, inputs = ExportModule(model).eval(), list_inputs(model)
-    with _quiet(), _transposing(), torch.no_grad():
+    with warnings.catch_warnings(), _transposing(), torch.no_grad():
+        warnings.simplefilter("ignore")
         # By tracing: the exporter that follows torch.export takes minutes for what this does in seconds.
         torch.onnx.export(
             module,
@@ -108,7 +116,7 @@ def export_onnx(model: Model, path: Path) -> float:
 
 
 def largest_difference(model: Model, path: Path, batches: Iterable[tuple[Tensor, ...]]) -> float:
-    """Between what onnxruntime and PyTorch say of these batches of inputs; `q` and `−q` are the same pose."""
+    """Compute the largest difference between onnxruntime and PyTorch over batches; `q` and `−q` are the same pose."""
     with _needing_the_extra():
         import onnxruntime
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
@@ -128,20 +136,12 @@ def _needing_the_extra() -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        raise ValueError(f"exporting takes onnx and onnxruntime ({error}); pip install 'qecnet[export]'") from error
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without what the exporter says of its own inner workings."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
+        raise ValueError(f"exporting needs onnx and onnxruntime ({error}); pip install 'qecnet[export]'") from error
 
 
 @contextmanager
 def _transposing() -> Iterator[None]:
-    """With a way to write `x.mT`, which the exporter lacks."""
+    """Let the exporter write `x.mT`, which it cannot by itself."""
 
     def symbolic(graph: Any, x: Any) -> Any:
         *batch, row, column = range(x.type().dim())

@@ -1,4 +1,4 @@
-"""From whatever holds a shape to the oriented points that a network reads."""
+"""From a file, an array, a cloud or a mesh to the oriented points that a network reads."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ Shape = str | os.PathLike[str] | ArrayLike | Tensor | PointCloud | Mesh
 
 
 def prepare_config(settings: Any, path: Path) -> PrepareConfig:
-    """The frames that a run's settings describe, as the weights file at `path` has them.
+    """Get the configuration of the frames from the training settings in the weights file at `path`.
 
     Raises:
-        ValueError: for settings that are damaged or lack what is needed; one sentence that names the file.
+        ValueError: if settings are damaged or missing; one sentence that names the file.
     """
     names = ("points", "frames", "method")
     known = settings if isinstance(settings, dict) else {}
@@ -48,13 +48,23 @@ def prepare_config(settings: Any, path: Path) -> PrepareConfig:
 
 
 def sample_shape(shape: Shape, config: PrepareConfig, seed: int, viewpoint: Tensor | None = None) -> PointCloud:
-    """Read a shape and take at most `config.points` points of it: of a mesh's surface, or of a cloud that has more.
+    """Read a shape and sample at most `config.points` points: from a mesh's surface, or from a larger cloud.
 
-    The same seed takes the same points, whatever pose the shape is in. What comes from a file is named by its path.
+    The same seed gives the same points, whatever the pose of the shape. A cloud from a file has the file's path as its
+    name.
+
+    Args:
+        shape: a file, an array, a cloud or a mesh.
+        config: how shapes are prepared.
+        seed: of the sampling.
+        viewpoint: (3,), the place of the camera; by default the one in the file, unless the shape cannot have been seen
+            from there.
+
+    Returns:
+        The points, without normals.
 
     Raises:
-        ValueError: for a file that cannot be read, and for a `viewpoint` (3,) from which the shape cannot have been
-            seen. One that only the file gives is then left out.
+        ValueError: if the file cannot be read, or the shape cannot have been seen from `viewpoint`.
     """
     whole = _read_shape(shape)
     cloud = sample_points(whole, config.points, torch.Generator().manual_seed(seed))
@@ -77,20 +87,20 @@ def prepare_shape(
         Its name, what a network reads of it, and the milliseconds that this took.
 
     Raises:
-        ValueError: for a file that cannot be read, and for a shape without any frame.
+        ValueError: if the file cannot be read, or the shape has no valid frame.
     """
     start = perf_counter()
     cloud = sample_shape(shape, config, seed, viewpoint)
     points = prepare(cloud, config)
     if not points.valid.any():
-        raise ValueError(f"{cloud.name}: has no surface to see (its points lie on a line, or far apart); give a shape")
+        raise ValueError(f"{cloud.name}: has no surface (its points lie on a line, or far apart); give another shape")
     return cloud.name, points, 1000 * (perf_counter() - start)
 
 
 def prepare_file(
     path: str, config: PrepareConfig, seed: int, viewpoint: Tensor | None = None
 ) -> tuple[str, OrientedPoints, float] | Failure:
-    """`prepare_shape` for one file of many, where a bad one stops no other."""
+    """Prepare one file of many; one that cannot be read does not stop the others."""
     try:
         return prepare_shape(path, config, seed, viewpoint)
     except (ValueError, OSError) as error:

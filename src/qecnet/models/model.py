@@ -1,4 +1,4 @@
-"""A trained network with all that it takes to ask it: names, poses, alignments and descriptors."""
+"""A trained network with everything that predictions need: classes, poses, alignments and descriptors."""
 
 from __future__ import annotations
 
@@ -25,17 +25,26 @@ from qecnet.workers import in_order, one_thread
 
 T = TypeVar("T")
 Prepared = tuple[str, OrientedPoints, float]
-"""What `prepare_shape` gives."""
+"""What `prepare_shape` returns."""
 BATCH = 16
-"""How many shapes the network reads at once; more gain nothing."""
+"""Number of shapes that the network reads at once; larger batches are not faster."""
 _UNLIKELY = 1e-4  # candidates below this are not worth a line
 
 
 class Model:
-    """A network that has learned `classes`, the frames that it reads, and the temperatures that calibrate it.
+    """A trained network, usually from `load`.
 
-    The same seed gives the same answer; it draws the points of meshes, and of clouds that have more than
-    `config.points`. `settings` are those of its training, as far as its weights file has them.
+    The same seed gives the same answer. It is used to sample points from meshes, and from clouds with more than
+    `config.points` points.
+
+    Attributes:
+        name: as given to `load`.
+        network: in evaluation mode.
+        classes: C names.
+        config: how shapes are prepared for the network.
+        temperature: calibrates the confidence.
+        settings: of its training, as far as the weights file has them.
+        orientation_temperature: calibrates the probabilities of candidate orientations.
     """
 
     def __init__(
@@ -60,7 +69,14 @@ class Model:
         return f"Model({self.name}: {len(self.classes)} classes)"
 
     def to(self, device: torch.device | str) -> Model:
-        """Moves the network; frames are always estimated by the processor."""
+        """Move the network to a device; frames are always estimated on the CPU.
+
+        Args:
+            device: for example "cuda".
+
+        Returns:
+            This model.
+        """
         self.network.to(device)
         return self
 
@@ -82,19 +98,22 @@ class Model:
         up: ArrayLike | None = None,
         viewpoint: ArrayLike | None = None,
     ) -> Answer | list[Answer]:
-        """What a shape is and which way it is turned; of a list of shapes, a list of answers.
+        """Predict the class and the orientation of a shape, or of each shape in a list.
 
         Args:
-            shape: a shape, or a list of them.
+            shape: a shape, or a list of shapes.
             seed: of the sampling of points.
-            up: (3,), the direction in the shape's coordinates that is known to be up, such as gravity's opposite; poses
-                are then rotations that take z there.
-            viewpoint: (3,), where the camera was that saw the shape from one side, in the shape's coordinates; by
-                default what the file says, which PCD can.
+            up: (3,), the known up direction in the shape's coordinates, such as the opposite of gravity; poses are then
+                rotations that map the z axis to it.
+            viewpoint: (3,), the place of the camera that saw the shape from one side, in the shape's coordinates; by
+                default the one in the file, if its format (PCD) has one.
+
+        Returns:
+            An answer, or a list of answers.
 
         Raises:
-            ValueError: for a shape that cannot be read, has no surface or cannot have been seen from the viewpoint, and
-                for an answer that is not finite. `predict_many` goes on instead.
+            ValueError: if a shape cannot be read, has no surface or cannot have been seen from the viewpoint, or if an
+                answer is not finite. `predict_many` returns a `Failure` instead.
         """
         known, camera = _direction(up), _place(viewpoint)
         if not isinstance(shape, list):
@@ -111,9 +130,17 @@ class Model:
         up: ArrayLike | None = None,
         viewpoint: ArrayLike | None = None,
     ) -> Iterator[Answer | Failure]:
-        """`predict` for any number of files, in order, as they are done; a file that is bad gives a `Failure`.
+        """Predict any number of files.
 
-        `workers` processes read files and estimate frames; how many they are changes no answer.
+        Args:
+            paths: the files.
+            seed: of the sampling of points.
+            workers: number of processes that read files and estimate frames; it does not change the answers.
+            up: as in `predict`, for all files.
+            viewpoint: as in `predict`, for all files.
+
+        Yields:
+            The answer for each file, in order, as soon as it is there; a `Failure` for a file without one.
         """
         known, camera = _direction(up), _place(viewpoint)
         jobs = ((os.fspath(path), self.config, seed, camera) for path in paths)
@@ -135,10 +162,19 @@ class Model:
         up: ArrayLike | None = None,
         viewpoint: ArrayLike | None = None,
     ) -> list[Answer | Failure]:
-        """`predict` for at most `BATCH` files, in this process, on one thread; a file that is bad gives a `Failure`.
+        """Predict at most `BATCH` files in this process, on one thread.
 
-        The network always reads `BATCH` shapes, the last one repeated if need be. So an answer is the same, bit for
-        bit, whatever other files are asked with it; sums over batches of other sizes differ in the last bits.
+        The network always reads `BATCH` shapes, with the last one repeated if necessary. So an answer is the same, bit
+        for bit, whatever the other files are; sums over batches of other sizes differ in the last bits.
+
+        Args:
+            paths: the files.
+            seed: of the sampling of points.
+            up: as in `predict`, for all files.
+            viewpoint: as in `predict`, for all files.
+
+        Returns:
+            The answer for each file, in order; a `Failure` for a file without one.
         """
         known, camera = _direction(up), _place(viewpoint)
         return self._answer_batch([prepare_file(path, self.config, seed, camera) for path in paths], known, BATCH)
@@ -163,19 +199,25 @@ class Model:
         up: ArrayLike | None = None,
         viewpoint: ArrayLike | None = None,
     ) -> Alignment:
-        """What brings one shape onto another: the rotation between their poses, and then one centre onto the other.
+        """Align one shape with another: by the rotation between their poses, then by their centres.
 
-        The two may be scans of one thing, or two things of a class.
+        The two may be scans of the same object, or two objects of one class.
 
         Args:
-            source: the shape that is moved.
-            target: the one that it is moved onto.
-            refine: whether to follow the nearest points from there, which takes the extra `qecnet[refine]`.
-            scale: whether to bring the source to the target's size as well, see `find_units`.
+            source: the shape to move.
+            target: the shape to align it with.
+            refine: whether to refine the result by registration (GICP), which needs the extra `qecnet[refine]`.
+            scale: whether to estimate a scale too, see `find_units`.
             seed: of the sampling of points.
-            up: (3,), the direction that is known to be up in both; the rotation is then about it, and only `refine` may
-                tilt it.
-            viewpoint: (3,), where the camera was that saw the source from one side, as in `predict`.
+            up: (3,), the known up direction of both shapes; the rotation is then about it, and only `refine` may tilt
+                it.
+            viewpoint: (3,), the place of the camera that saw the source from one side, as in `predict`.
+
+        Returns:
+            The motion from source to target, and the predictions for both.
+
+        Raises:
+            ValueError: as in `predict`.
         """
         before = sample_shape(source, self.config, seed, _place(viewpoint))
         after = sample_shape(target, self.config, seed)
@@ -188,23 +230,37 @@ class Model:
         return refined(found, before, after) if refine else found
 
     def embed(self, shapes: Sequence[Shape], *, seed: int = 0) -> Tensor:
-        """Descriptors that no rotation changes, each of length 1; those of like shapes have a large product. → (N, D)
+        """Compute descriptors, which are invariant to rotation: similar shapes have a large inner product.
 
-        What the last look of a network with features knows of a shape; of the paper's network, the activations.
+        Args:
+            shapes: N shapes.
+            seed: of the sampling of points.
+
+        Returns:
+            (N, D), each of length 1.
+
+        Raises:
+            ValueError: as in `predict`.
         """
         answers = self.predict([*shapes], seed=seed)
         return torch.stack([answer.descriptor for answer in answers])
 
     @property
     def has_poses(self) -> bool:
-        """Whether its network predicts poses; some baselines only classify."""
+        """Whether the network predicts poses; some baselines only classify."""
         return self.network.has_poses
 
     def setting(self, name: str) -> Any:
-        """Get a setting of its training.
+        """Get a setting of the training.
+
+        Args:
+            name: of a field of `qecnet.training.Settings`.
+
+        Returns:
+            Its value.
 
         Raises:
-            ValueError: if its weights file does not have it.
+            ValueError: if the weights file does not have it.
         """
         try:
             return self.settings[name]
@@ -239,14 +295,22 @@ class Model:
         ]
 
     def predict_points(self, points: OrientedPoints, up: Tensor | None = None) -> Prediction:
-        """What the network gives for a batch of clouds that have been prepared; `up` (3,) or (clouds, 3) if known."""
+        """Run the network on a batch of prepared clouds, in inference mode.
+
+        Args:
+            points: B clouds.
+            up: (3,) or (B, 3), the known up direction of all or of each.
+
+        Returns:
+            The prediction for each cloud.
+        """
         with torch.inference_mode():
             prediction: Prediction = self.network(points.to(next(self.network.parameters()).device), up)
         return prediction
 
 
 def _wholes(clouds: Sequence[OrientedPoints], prediction: Prediction) -> Tensor:
-    """The centre and radius of each whole shape, in its own coordinates. → (clouds, 4), float64"""
+    """Compute the centre and radius of each whole shape, in its own coordinates. → (clouds, 4), float64"""
     centre, radius = (torch.stack([getattr(points, name) for points in clouds]) for name in ("centre", "scale"))
     if prediction.whole is not None:
         centre = centre + radius[:, None] * prediction.whole.offset.cpu().double()
@@ -255,7 +319,7 @@ def _wholes(clouds: Sequence[OrientedPoints], prediction: Prediction) -> Tensor:
 
 
 def _candidates(prediction: Prediction, temperature: float) -> list[tuple[Candidate, ...]]:
-    """The candidate orientations of each cloud, with calibrated probabilities; none where the network has none."""
+    """List the candidate orientations of each cloud, with calibrated probabilities; none if the network has none."""
     if prediction.orientations is None:
         return [()] * len(prediction.activations)
     poses = canonicalize(normalize(prediction.orientations.poses.cpu().double(), dim=-1))
@@ -267,7 +331,7 @@ def _candidates(prediction: Prediction, temperature: float) -> list[tuple[Candid
 
 
 def _direction(up: ArrayLike | None) -> Tensor | None:
-    """A known up direction as a unit vector, float64."""
+    """Convert a known up direction to a unit vector, float64."""
     if up is None:
         return None
     direction = torch.as_tensor(up, dtype=torch.float64)
@@ -277,7 +341,7 @@ def _direction(up: ArrayLike | None) -> Tensor | None:
 
 
 def _place(viewpoint: ArrayLike | None) -> Tensor | None:
-    """A camera's place, float64."""
+    """Convert the place of a camera to float64."""
     if viewpoint is None:
         return None
     place = torch.as_tensor(viewpoint, dtype=torch.float64)

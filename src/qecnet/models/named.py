@@ -1,4 +1,4 @@
-"""The weights that ship, by name."""
+"""Models by name, and from files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ _FAST_POINTS = 4096
 
 
 def list_models() -> list[str]:
-    """The names that `load` knows: weights inside the package, no download."""
+    """List the names of the models in the package, for `load`.
+
+    Returns:
+        The names, sorted.
+    """
     return sorted(path.stem for path in _WEIGHTS.glob("*.safetensors"))
 
 
@@ -28,18 +32,21 @@ def load(
     """Load a trained model.
 
     Args:
-        name: of weights that ship, or the path of a weights file or of the folder of a run of `qec train`.
+        name: of a model in the package, or the path of a weights file or of the folder of a run of `qec train`.
         device: where the network runs.
         poses: whether the network must predict poses; evaluation also measures baselines that only classify.
         fast: trade some accuracy for time: 4,096 points describe a shape, and only the best candidate is read.
 
+    Returns:
+        The model.
+
     Raises:
-        ValueError: if there are no such weights, or they are damaged or of a network without poses.
+        ValueError: if there are no such weights, they are damaged, or their network has no poses.
     """
     file = weights_file(name)
     network, classes, about = load_network(file)
     if poses and not network.has_poses:
-        raise ValueError(f"{name}: its network has no poses to give; give weights of one that has")
+        raise ValueError(f"{name}: its network predicts no poses; give weights of one that does")
     config = replace(prepare_config(about.get("settings"), file), candidates=network.reads_candidates)
     if fast:
         config = replace(config, points=min(config.points, _FAST_POINTS))
@@ -63,7 +70,17 @@ class _Calibration:
 
 
 def weights_file(name: str | os.PathLike[str]) -> Path:
-    """Find the weights of a model in the package, by its name, or of a weights file or a run's folder, by its path."""
+    """Find the weights file of a model.
+
+    Args:
+        name: of a model in the package, or the path of a weights file or of the folder of a run.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        ValueError: if there is none.
+    """
     if name in list_models():
         return _WEIGHTS / f"{name}.safetensors"
     path = Path(name)

@@ -1,4 +1,4 @@
-"""How well two clouds lie on each other, and the last degrees of an alignment by generalised ICP (small_gicp)."""
+"""The residual of an alignment, and its refinement by generalised ICP (small_gicp)."""
 
 from __future__ import annotations
 
@@ -21,13 +21,21 @@ _STEPS = 50
 
 
 def residual(moved: Tensor, target: PointCloud) -> float:
-    """The root mean square of the distances from points (N, 3) to the nearest ones of the target."""
+    """Compute the root mean square distance from points to the nearest points of a target.
+
+    Args:
+        moved: (N, 3).
+        target: the cloud to compare with.
+
+    Returns:
+        The distance, in the units of the points.
+    """
     distances = cKDTree(target.points.double().numpy()).query(moved.double().numpy())[0]
     return float(np.sqrt(np.mean(np.square(distances))))
 
 
 def refined(alignment: Alignment, source: PointCloud, target: PointCloud) -> Alignment:
-    """Follows the nearest points downhill from where the alignment is; kept if it lies better there."""
+    """Refine an alignment by registration; the result is kept if its residual is smaller."""
     there = target.normalized(torch.float64)
     moved = (alignment.moved(source.points) - there.centre) / there.scale
     step = torch.from_numpy(_gicp(moved.numpy(), there.points.numpy()))
@@ -41,12 +49,12 @@ def refined(alignment: Alignment, source: PointCloud, target: PointCloud) -> Ali
 
 
 def _gicp(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The motion (4, 4), float64, from about the identity; the identity where there is none."""
+    """Register a source with a target close to it. → the motion (4, 4), float64; the identity if there is none"""
     try:
         import small_gicp
     except ImportError as error:
         raise ValueError(
-            f"refining takes small_gicp, which cannot be imported ({error}); pip install 'qecnet[refine]'"
+            f"refining needs small_gicp, which cannot be imported ({error}); pip install 'qecnet[refine]'"
         ) from error
     found: Any = small_gicp.align(
         target,

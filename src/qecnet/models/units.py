@@ -13,7 +13,10 @@ _NEAR = 0.05
 
 
 def find_units(ratio: float) -> tuple[float, str]:
-    """Find the factor between two units that a ratio of sizes is within 5% of.
+    """Find the factor between two units of length that a ratio of sizes is within 5% of.
+
+    Args:
+        ratio: of two sizes.
 
     Returns:
         The factor and the names of both units, or the ratio itself and an empty name.
