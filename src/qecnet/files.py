@@ -20,10 +20,10 @@ from qecnet.schema import first_line
 
 @contextmanager
 def replace_when_done(path: Path, mode: int | None = None) -> Iterator[Path]:
-    """Lets a block write a file aside, and puts it in place in one step when the block has finished.
+    """Let a block write a temporary file, and move it into place in one step when the block has finished.
 
-    If the block fails, nothing is left of it. The temporary file is in the same folder, under a random name that did
-    not exist, so no link is followed.
+    If the block fails, nothing is left. The temporary file is in the same folder, under a random name that did not
+    exist, so no link is followed.
 
     Args:
         path: the file to replace or to create.
@@ -33,7 +33,7 @@ def replace_when_done(path: Path, mode: int | None = None) -> Iterator[Path]:
         The path of the temporary file, with the extension of `path`.
 
     Raises:
-        OSError: the file cannot be created or replaced; one sentence that names it.
+        OSError: if the file cannot be created or replaced; one sentence that names it.
     """
     if mode is None and path.is_file() and not path.is_symlink():
         mode = path.stat().st_mode
@@ -55,7 +55,7 @@ def replace_when_done(path: Path, mode: int | None = None) -> Iterator[Path]:
 
 
 def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Replaces a file in one step, once the new content has reached the disk; a failure leaves the old one.
+    """Replace a file in one step, once the new content is on the disk; after a failure the old file is unchanged.
 
     Args:
         path: the file.
@@ -63,7 +63,7 @@ def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
         mode: its permissions, as of `replace_when_done`.
 
     Raises:
-        OSError: one sentence that names the file.
+        OSError: if the file cannot be written; one sentence that names it.
     """
     with replace_when_done(path, mode) as aside, name_write_errors(path), aside.open("wb") as file:
         file.write(data)
@@ -73,7 +73,7 @@ def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:
 
 @contextmanager
 def name_write_errors(path: Path) -> Iterator[None]:
-    """Raises errors of the system as one sentence that names the file, not the temporary one."""
+    """Raise errors of the operating system as one sentence that names the file, not the temporary one."""
     try:
         yield
     except OSError as error:
@@ -82,24 +82,39 @@ def name_write_errors(path: Path) -> Iterator[None]:
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:
-    """Indented JSON that ends with a line feed."""
+    """Encode a mapping as indented JSON that ends with a line feed."""
     return (json.dumps(value, indent=2, allow_nan=False) + "\n").encode()
 
 
 def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -> None:
-    """Writes a safetensors file, whole or not at all, with `about` as JSON in its metadata, under `qecnet`."""
+    """Write a safetensors file, whole or not at all.
+
+    Args:
+        path: the file.
+        tensors: by name.
+        about: stored as JSON in the file's metadata, under `qecnet`.
+
+    Raises:
+        OSError: if the file cannot be written; one sentence that names it.
+    """
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_whole(path, safetensors.torch.save(contiguous, {"qecnet": json.dumps(about)}))
 
 
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Reads a file of `write_tensors`. Nothing in the file is ever executed.
+    """Read a file of `write_tensors`. Nothing in the file is ever executed.
 
-    The file is opened once: a newer one, such as a run's next checkpoint, may replace it meanwhile.
+    The file is opened once, because a newer one, such as a run's next checkpoint, may replace it meanwhile.
+
+    Args:
+        path: the file.
+
+    Returns:
+        The tensors by name, and what `write_tensors` stored about them.
 
     Raises:
-        FileNotFoundError: the file does not exist.
-        ValueError: it is damaged or was not written by `write_tensors`.
+        FileNotFoundError: if the file does not exist.
+        ValueError: if it is damaged or was not written by `write_tensors`.
     """
     try:
         data = path.read_bytes()
@@ -117,16 +132,16 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 @contextmanager
 def alone_in(folder: Path, *, wait: bool) -> Iterator[None]:
-    """Locks a folder against other processes that call this.
+    """Lock a folder, for a block, against other processes that call this.
 
-    Systems without such locks (Windows) lock nothing.
+    On systems without such locks (Windows), nothing is locked.
 
     Args:
         folder: the folder.
         wait: whether to wait until the lock is free.
 
     Raises:
-        BlockingIOError: another process holds the lock, and `wait` is False.
+        BlockingIOError: if another process holds the lock and `wait` is False.
     """
     try:
         import fcntl
@@ -145,7 +160,7 @@ def alone_in(folder: Path, *, wait: bool) -> Iterator[None]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Makes a renaming in the folder reach the disk, on systems that can; on others either file is whole."""
+    """Make sure that a renaming in the folder is on the disk, on systems that can; on others either file is whole."""
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -162,7 +162,7 @@ def note_failed_before(count: int) -> None:
 def end_stopped(progress: Progress) -> None:
     """Ends a command that was interrupted, with a sentence."""
     left = progress.total - progress.done
-    typer.echo(f"stopped: {left:,} files are left; run the same command again to go on", err=True)
+    typer.echo(f"stopped: {left:,} files are left; run the same command again to continue", err=True)
     raise typer.Exit(130)
 
 

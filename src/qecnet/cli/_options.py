@@ -67,7 +67,7 @@ Listed = Annotated[
     typer.Option(
         "--from",
         metavar="LIST",
-        help="Text file with one path of a file or folder per line; - is standard input, for example of find.",
+        help="Text file with one path of a file or folder per line; - reads standard input, for example from find.",
         show_default=False,
     ),
 ]
@@ -76,8 +76,8 @@ ShardOf = Annotated[
     typer.Option(
         "--shard",
         metavar="K/N",
-        help="Do every N-th file only, from the K-th, for batch schedulers; join the results with qec merge. "
-        "Example: --shard 3/16.",
+        help="Process only every N-th file, starting with the K-th, for batch schedulers; join the results with qec "
+        "merge. Example: --shard 3/16.",
         show_default=False,
     ),
 ]
@@ -86,20 +86,20 @@ RayAddress = Annotated[
     typer.Option(
         "--ray",
         metavar="ADDRESS",
-        help="Share out the work on a Ray cluster: its HOST:PORT, auto for the one that this machine belongs to, or "
-        "local. Needs the extra qecnet[ray].",
+        help="Distribute the work over a Ray cluster: HOST:PORT, auto for the cluster of this machine, or local. Needs "
+        "the extra qecnet[ray].",
         show_default=False,
     ),
 ]
 RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="Try files again that failed before and have not changed.")
+    bool, typer.Option("--retry-failed", help="Try again the files that failed before and have not changed.")
 ]
 Timeout = Annotated[
     float,
     typer.Option(
         min=1,
         metavar="SECONDS",
-        help="Time that a file may take in a run that keeps results. One that takes longer fails, and its process is "
+        help="Time limit per file in a run that keeps results. A file that takes longer fails, and its process is "
         "replaced.",
     ),
 ]
@@ -123,8 +123,8 @@ KnownUp = Annotated[
         "--up",
         metavar="DIRECTION",
         parser=_parse_direction,
-        help="Direction that is known to be up in the input, in its own coordinates: an axis (z, -y) or three numbers "
-        "(0.1,0,1). Orientations are then rotations that bring z there.",
+        help="Known up direction of the input, in its own coordinates: an axis (z, -y) or three numbers (0.1,0,1). "
+        "Predicted orientations then rotate z to this direction.",
         show_default=False,
     ),
 ]
@@ -135,7 +135,7 @@ Viewpoint = Annotated[
         metavar="X,Y,Z",
         parser=parse_triple,
         help="Place of the camera that saw the shape from one side, in the coordinates of the file, such as 0,0,1.5. "
-        "Default: what the file says, which PCD can.",
+        "Default: the viewpoint in the file, if its format (PCD) has one.",
         show_default=False,
     ),
 ]

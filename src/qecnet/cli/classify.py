@@ -60,7 +60,7 @@ def classify(
             "--output",
             metavar="PATH",
             help="Write the results to a file: *.parquet (with the extra qecnet[parquet]), *.csv or *.jsonl. Run the "
-            "same command again to go on after an interruption, or when files have changed.",
+            "same command again to continue after an interruption, or when files have changed.",
             show_default=False,
         ),
     ] = None,

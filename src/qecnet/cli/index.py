@@ -60,10 +60,10 @@ def index(
 
     Example: qec index meshes/
 
-    Run it again when files have changed: only new and changed files are processed, renamed and removed ones are
-    noticed, and an interrupted run continues where it stopped. A file that cannot be read is reported, the others are
-    indexed, and the exit code is 1. The index has the given files only: find meshes -name '*.stl' | qec index --from -
-    --library meshes/.
+    Run it again when files have changed: only new and changed files are processed, renamed and removed files are
+    detected, and an interrupted run continues where it stopped. A file that cannot be read is reported, the others are
+    indexed, and the exit code is 1. The index contains only the given files: find meshes -name '*.stl' | qec index
+    --from - --library meshes/.
     """
     with one_sentence():
         folder = _find_folder(files or [], listed, library)

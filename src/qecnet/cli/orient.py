@@ -93,7 +93,7 @@ def orient(
             "--results",
             metavar="PATH",
             help="Write what was done to *.parquet (with the extra qecnet[parquet]), *.csv or *.jsonl. Run the same "
-            "command again to go on after an interruption, or when files have changed.",
+            "command again to continue after an interruption, or when files have changed.",
             show_default=False,
         ),
     ] = None,

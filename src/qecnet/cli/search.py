@@ -48,7 +48,7 @@ def search(
 
     Example: qec search scan.ply --library meshes/ --class chair --min-confidence 0.7
 
-    Similarity is the cosine of two descriptors, at most 1. The rotation takes the shape that was found to the query.
+    Similarity is the cosine of two descriptors, at most 1. The rotation aligns the shape that was found with the query.
     """
     with one_sentence():
         path = index_path or library / INDEX

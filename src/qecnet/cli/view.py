@@ -16,7 +16,7 @@ from qecnet.cli._output import one_sentence
 def view(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Mesh or point cloud to show first. Default: one of the gallery."),
+        typer.Argument(help="Mesh or point cloud to show first. Default: a shape from the gallery."),
     ] = None,
     model: ModelName = DEFAULT_MODEL,
     host: Annotated[

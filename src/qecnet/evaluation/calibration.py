@@ -24,7 +24,10 @@ def measure_calibration(measurement: Measurement, rotations: int = 5) -> Calibra
 
     Args:
         measurement: what is measured, and how.
-        rotations: rotated views of each shape.
+        rotations: number of rotated views of each shape.
+
+    Returns:
+        The result, for `write_result`.
 
     Raises:
         ValueError: if the model was trained without holding shapes out.
@@ -44,7 +47,12 @@ def measure_calibration(measurement: Measurement, rotations: int = 5) -> Calibra
 
 
 def write_temperature(path: Path, temperature: float) -> None:
-    """Write a temperature into a file of weights, whose tensors stay as they are."""
+    """Write a temperature into a weights file, whose tensors stay as they are.
+
+    Args:
+        path: the weights file.
+        temperature: what `measure_calibration` fitted.
+    """
     tensors, about = read_tensors(path)
     write_tensors(path, tensors, about | {"temperature": temperature})
 

@@ -24,6 +24,9 @@ def write_card(folder: Path) -> str:
     Args:
         folder: of a run of `qec train`, evaluated or not.
 
+    Returns:
+        The model card; it is not written.
+
     Raises:
         ValueError: if the folder holds no weights or a file in it is damaged.
     """

@@ -13,7 +13,10 @@ def measure_classification(measurement: Measurement, rotations: int = 5) -> Clas
 
     Args:
         measurement: what is measured, and how.
-        rotations: rotated views of each shape, each resampled on its own.
+        rotations: number of rotated views of each shape, each resampled on its own.
+
+    Returns:
+        The result, for `write_result`.
     """
     found = measurement.predict_test_views(rotations)
     upright = found.turn == 0

@@ -57,7 +57,14 @@ class ComparedErrors:
 
 
 def compare_accuracy(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedAccuracy]:
-    """Put runs on ModelNet40 beside the methods of Table 1, and beside those since that are run here."""
+    """Compare runs on ModelNet40 with the methods of Table 1, and with later methods that are run here.
+
+    Args:
+        runs: any runs; of two with one configuration, the first is taken.
+
+    Yields:
+        A row for each method.
+    """
     figures = published_figures()
     of_kind = {run.kind: run for run in reversed(runs) if run.settings.dataset == "modelnet40"}
     for row in figures.classification:
@@ -68,7 +75,14 @@ def compare_accuracy(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedAccuracy]
 
 
 def compare_errors(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedErrors]:
-    """Put runs on ModelNet10 beside the methods of Table 2."""
+    """Compare runs on ModelNet10 with the methods of Table 2.
+
+    Args:
+        runs: any runs; of two with one configuration, the first is taken.
+
+    Yields:
+        A row for each method.
+    """
     runs = [run for run in runs if run.settings.dataset == "modelnet10"]
     of_kind = {run.kind: run for run in reversed(runs)}
     pairs = next((found for run in runs if (found := run.pose_baselines) and "PCA" in found.same_instance), None)

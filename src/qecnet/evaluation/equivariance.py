@@ -22,7 +22,10 @@ def measure_equivariance(measurement: Measurement, rotations: int = 5) -> Equiva
 
     Args:
         measurement: what is measured; its protocol is not used.
-        rotations: rotated views of each shape.
+        rotations: number of rotated views of each shape.
+
+    Returns:
+        The result, for `write_result`.
     """
     same = [TestView(0, turn) for turn in range(rotations + 1)]
     own = [TestView(turn, turn) for turn in range(rotations + 1)]

@@ -64,6 +64,9 @@ class Measurement:
             protocol: in place of the measurement's own.
             corruption: what is done to each view.
             train_shapes: numbers of training shapes to use in place of the test shapes.
+
+        Returns:
+            The predictions, a row for each view.
         """
         protocol, keep = protocol or self.protocol, self.model.setting("keep")
         sampler = ViewSampler(protocol, self.model.config, keep, self.seed, corruption)

@@ -75,12 +75,34 @@ def score_classification(
 
 
 def rotation_angles(p: ArrayLike, q: ArrayLike) -> Array:
-    """Compute the angle between rotations in radians, 0..π, in float64 (Eq. 3). (..., 4), (..., 4), WXYZ → (...)."""
+    """Compute the angles between rotations, in float64 (Eq. 3).
+
+    Args:
+        p: (..., 4) WXYZ.
+        q: (..., 4) WXYZ.
+
+    Returns:
+        (...) in radians, from 0 to π.
+
+    Raises:
+        ValueError: if a quaternion is not finite or not of length 1.
+    """
     return angular_distance(check_rotations("p", p), check_rotations("q", q)).numpy()
 
 
 def relative_rotation(a: ArrayLike, b: ArrayLike) -> Array:
-    """Compute the rotation from pose `a` to pose `b`, `b ∘ a⁻¹`, in float64. (..., 4), (..., 4), WXYZ → (..., 4)."""
+    """Compute the rotations from poses `a` to poses `b`, `b ∘ a⁻¹`, in float64.
+
+    Args:
+        a: (..., 4) WXYZ.
+        b: (..., 4) WXYZ.
+
+    Returns:
+        (..., 4) WXYZ.
+
+    Raises:
+        ValueError: if a quaternion is not finite or not of length 1.
+    """
     return multiply(check_rotations("b", b), conjugate(check_rotations("a", a))).numpy()
 
 
@@ -108,6 +130,9 @@ def group_errors(angles: ArrayLike, symmetric: ArrayLike, truth: ArrayLike, clas
         symmetric: (V,) the same up to the class's symmetry.
         truth: (V,) true labels, indices into `classes`.
         classes: the class names.
+
+    Returns:
+        The statistics of each group; None for a group without views.
     """
     plain, up_to, t = np.asarray(angles), np.asarray(symmetric), np.asarray(truth)
     apart = np.isin(t, [i for i, name in enumerate(classes) if name in NO_SYM])

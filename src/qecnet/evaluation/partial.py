@@ -53,6 +53,9 @@ def measure_views(measurement: Measurement, camera: ViewConfig | None = None) ->
         measurement: what is measured, and how; the protocol is "strict".
         camera: of the views.
 
+    Returns:
+        The result, for `write_result`.
+
     Raises:
         ValueError: if the network predicts no pose.
     """

@@ -49,6 +49,9 @@ def measure_retrieval(measurement: Measurement) -> RetrievalResult:
 
     Args:
         measurement: what is measured, and how.
+
+    Returns:
+        The result, for `write_result`.
     """
     found = _describe_shapes(measurement)
     scores = {name: score_retrieval(found.label, vectors) for name, vectors in found.descriptors.items()}

@@ -21,6 +21,9 @@ def measure_robustness(measurement: Measurement, levels: Sequence[Corruption] = 
     Args:
         measurement: what is measured, and how.
         levels: the corruptions.
+
+    Returns:
+        The result, for `write_result`.
     """
     rows = []
     for corruption in levels:

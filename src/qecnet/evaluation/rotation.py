@@ -36,6 +36,9 @@ def measure_rotation(measurement: Measurement, rotations: int = 5, resamplings: 
         rotations: rotations of each resampling.
         resamplings: resamplings of each shape.
 
+    Returns:
+        The result, for `write_result`.
+
     Raises:
         ValueError: if the network predicts no pose.
     """

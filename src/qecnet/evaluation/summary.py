@@ -82,7 +82,10 @@ def summarize(result: Result) -> SummaryTable:
     """Summarize a result as one table.
 
     Args:
-        result: any result of this package.
+        result: what a `measure_*` function returned.
+
+    Returns:
+        The table.
     """
     raise TypeError(f"{type(result).__name__} is not a result; give one that a measure_* function returned")
 

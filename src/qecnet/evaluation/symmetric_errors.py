@@ -58,7 +58,18 @@ def symmetric_distance(predicted: ArrayLike, first: ArrayLike, second: ArrayLike
 def symmetric_angles(
     predicted: ArrayLike, first: ArrayLike, second: ArrayLike, truth: ArrayLike, classes: Sequence[str]
 ) -> Array:
-    """Compute `symmetric_distance` of V views or pairs, each with its class's group. (V, 4) each, (V,) labels → (V,)"""
+    """Compute `symmetric_distance` for V views or pairs, each with the symmetry of its class.
+
+    Args:
+        predicted: (V, 4) WXYZ.
+        first: (V, 4) WXYZ, or one for all.
+        second: (V, 4) WXYZ.
+        truth: (V,) true labels, indices into `classes`.
+        classes: the class names.
+
+    Returns:
+        (V,) in radians.
+    """
     t = np.asarray(truth)
     p, a, b = (np.broadcast_to(np.asarray(q), (len(t), 4)) for q in (predicted, first, second))
     least = np.empty(len(t))

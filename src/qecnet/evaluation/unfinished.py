@@ -10,7 +10,15 @@ from typing import BinaryIO
 
 @contextmanager
 def open_unfinished(path: Path, key: str) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file whose first line is the key; content under another key is discarded. → the file, where it starts"""
+    """Open a file of unfinished results to read and to append to.
+
+    Args:
+        path: the file; its first line is the key.
+        key: what the results were made from; content under another key is discarded.
+
+    Yields:
+        The file, and where its results start.
+    """
     line = key.encode() + b"\n"
     with path.open("a+b") as file:
         file.seek(0)

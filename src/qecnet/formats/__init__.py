@@ -1,4 +1,4 @@
-"""Shape files: reading, writing and moving them; one module for each format."""
+"""Read, write and move shape files; one module for each format."""
 
 from qecnet.formats._registry import SUFFIXES
 from qecnet.formats.motion import Motion

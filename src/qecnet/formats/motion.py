@@ -1,4 +1,4 @@
-"""Rigid motions of points and normals."""
+"""Motions of points and normals."""
 
 from __future__ import annotations
 
@@ -32,17 +32,31 @@ class Motion:
     scale: float = 1.0
 
     def points(self, points: Array) -> Array:
-        """Moves points. (N, 3) → (N, 3)"""
+        """Move points.
+
+        Args:
+            points: (N, 3).
+
+        Returns:
+            (N, 3).
+        """
         return self.scale * self.directions(points - self.about) + (self.about + self.translation)
 
     def directions(self, directions: Array) -> Array:
-        """Rotates normals, which have no position and keep their length. (N, 3) → (N, 3)"""
+        """Rotate normals, which have no position and keep their length.
+
+        Args:
+            directions: (N, 3).
+
+        Returns:
+            (N, 3).
+        """
         rotated: Array = directions @ self.rotation.T
         return rotated
 
     @property
     def matrix(self) -> Array:
-        """(4, 4), the motion of homogeneous columns."""
+        """The motion as a matrix that multiplies homogeneous column vectors. (4, 4)"""
         matrix = np.eye(4)
         matrix[:3, :3] = self.scale * self.rotation
         matrix[:3, 3] = self.points(np.zeros((1, 3)))[0]
@@ -50,7 +64,7 @@ class Motion:
 
 
 def move_columns(columns: Mapping[str, NDArray[Any]], normals: tuple[str, ...], motion: Motion) -> None:
-    """Moves the columns x, y and z in place, and those named `normals` where there are any."""
+    """Move the columns x, y and z in place, and rotate those named `normals` if there are any."""
     for names, move in ((XYZ, motion.points), (normals, motion.directions)):
         values = stack_columns(columns, names)
         if values is not None:
@@ -60,6 +74,6 @@ def move_columns(columns: Mapping[str, NDArray[Any]], normals: tuple[str, ...], 
 
 
 def check_float(are_floats: list[bool]) -> None:
-    """Refuses coordinates that a file declares to be integers."""
+    """Raise `Malformed` for coordinates that a file declares to be integers."""
     if not all(are_floats):
         raise Malformed("stores its coordinates as integers, which cannot be rotated; save it with floats")

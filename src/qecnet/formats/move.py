@@ -1,4 +1,4 @@
-"""Motions of whole files: points and normals move, and everything else stays as it was."""
+"""Move the shapes in files: points and normals move, and everything else stays as it is."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from qecnet.geometry import Mesh, PointCloud
 
 
 def move_file(source: str | os.PathLike[str], target: str | os.PathLike[str], motion: Motion) -> list[Path]:
-    """Writes a file like `source` with its points and normals moved, whole or not at all.
+    """Write a copy of a file with its points and normals moved, whole or not at all.
 
-    If the target has the source's extension or format, all else in the file stays as it was, and numbers in text keep
-    their digits. Otherwise the shape is converted to the format of the target's extension.
+    If the target has the source's extension or format, everything else in the file stays as it is, and numbers in text
+    keep their number of digits. Otherwise the shape is converted to the format of the target's extension.
 
-    The material libraries of an OBJ and the images that they name are copied beside the target: `.mtl` and image files
-    below the OBJ's folder only, no hidden ones and no symbolic links. A name that is taken by another content is
-    replaced, in the copies too, by one that begins with the target's.
+    The material libraries of an OBJ and the images that they refer to are copied next to the target: only `.mtl` and
+    image files below the OBJ's folder, no hidden ones and no symbolic links. If a file with the same name and other
+    content exists, the copy and the references to it get a name that begins with the target's.
 
     Args:
         source: the file to read; `-` is standard input.
@@ -38,9 +38,9 @@ def move_file(source: str | os.PathLike[str], target: str | os.PathLike[str], mo
         The material files that were copied.
 
     Raises:
-        ReadError: the source cannot be read.
-        ValueError: the target's format cannot hold the shape.
-        OSError: the target cannot be written.
+        ReadError: if the source cannot be read.
+        ValueError: if the target's format cannot hold the shape.
+        OSError: if the target cannot be written.
     """
     source, target = Path(source), Path(target)
     data, suffix = load_bytes(source), source.suffix.lower()
@@ -68,15 +68,18 @@ def move_file(source: str | os.PathLike[str], target: str | os.PathLike[str], mo
 
 
 def move_bytes(data: bytes, suffix: str, motion: Motion) -> bytes:
-    """The content of a file after a motion, in the same format.
+    """Move the shape in the content of a file, which keeps its format.
 
     Args:
         data: the content of the file.
         suffix: its lower-case extension, with the dot.
         motion: where points and normals go.
 
+    Returns:
+        The content after the motion.
+
     Raises:
-        ValueError: the content cannot be read, or its format cannot be moved in place.
+        ValueError: if the content cannot be read, or its format cannot be moved in place.
     """
     _registry.parse(data, suffix)  # a file that cannot be read is not moved, either
     form = _registry.find_format(data, suffix)

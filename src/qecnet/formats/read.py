@@ -1,4 +1,4 @@
-"""Any file that holds a shape, as a `Mesh` or a `PointCloud`."""
+"""Read files as a `Mesh` or a `PointCloud`."""
 
 from __future__ import annotations
 
@@ -28,21 +28,24 @@ class ReadError(ValueError):
 
 
 def read(path: str | os.PathLike[str]) -> Mesh | PointCloud:
-    """Reads a file in any format of `SUFFIXES`, recognised by its content, and by its extension as a last resort.
+    """Read a file in any format of `SUFFIXES`, recognised by its content or else by its extension.
 
-    A file with faces becomes one `Mesh` of all its objects, with polygons cut into triangles; its normals are those of
-    the faces. Any other file becomes a `PointCloud`, with normals if the file has one for each point. Coordinates are
-    those of the file, in float64. Points that are not finite are dropped, and from a cloud exact repeats too;
+    A file with faces becomes one `Mesh` of all its objects, with polygons split into triangles; its normals are those
+    of the faces. Any other file becomes a `PointCloud`, with normals if the file has one for each point. Coordinates
+    are those of the file, in float64. Points that are not finite are dropped, and from a cloud exact duplicates too;
     `non_finite` and `duplicates` count them.
 
-    Memory stays in proportion to the length of the file, whatever its header declares; compressed files may unpack to
-    512 MB, or to what the environment variable QECNET_MAX_UNPACKED_MB says.
+    The memory used is proportional to the size of the file, whatever its header declares; compressed files may unpack
+    to 512 MB, or to the value of the environment variable QECNET_MAX_UNPACKED_MB.
 
     Args:
         path: the file; `-` is standard input.
 
+    Returns:
+        A mesh or a cloud, with the name of the file.
+
     Raises:
-        ReadError: the file cannot be read.
+        ReadError: if the file cannot be read.
     """
     path = Path(path)
     data = load_bytes(path)
@@ -53,14 +56,17 @@ def read(path: str | os.PathLike[str]) -> Mesh | PointCloud:
 
 
 def read_bytes(data: bytes, path: PurePath) -> Mesh | PointCloud:
-    """Reads the content of a file, as `read` does.
+    """Read the content of a file, as `read` does.
 
     Args:
         data: the content.
-        path: the file's path, which gives its name and extension; nothing is opened.
+        path: the file's path, for its name and extension; it is not opened.
+
+    Returns:
+        A mesh or a cloud, with the name of the file.
 
     Raises:
-        ValueError: the content cannot be read; the message does not name the file.
+        ValueError: if the content cannot be read; the message does not name the file.
     """
     points, faces, normals, viewpoint = _registry.parse(data, path.suffix.lower())
     if faces is not None:
@@ -78,15 +84,18 @@ def read_bytes(data: bytes, path: PurePath) -> Mesh | PointCloud:
 def read_cloud(
     path: str | os.PathLike[str], count: int = 10_000, *, generator: torch.Generator | int = 0
 ) -> PointCloud:
-    """Reads a cloud as it is in the file, or samples a mesh uniformly by area.
+    """Read a cloud as it is in the file, or sample a mesh uniformly by area.
 
     Args:
         path: the file.
         count: number of points to sample from a mesh.
         generator: a generator, or the seed of a new one; by default a file gives the same points each time.
 
+    Returns:
+        The cloud.
+
     Raises:
-        ReadError: the file cannot be read, or its mesh has no area.
+        ReadError: if the file cannot be read, or its mesh has no area.
     """
     shape = read(path)
     if isinstance(shape, PointCloud):
@@ -100,7 +109,7 @@ def read_cloud(
 
 
 def load_bytes(path: Path) -> bytes:
-    """The content of a regular file, of a glTF with its separate .bin files, or of standard input."""
+    """Load the content of a regular file, of a glTF with its separate .bin files, or of standard input."""
     if str(path) == STANDARD_INPUT:
         return _load_standard_input()
     try:
@@ -120,7 +129,7 @@ def load_bytes(path: Path) -> bytes:
 
 @cache
 def _load_standard_input() -> bytes:
-    """Everything in standard input, which can be read only once."""
+    """Load all of standard input, which can be read only once."""
     return sys.stdin.buffer.read()
 
 
@@ -130,6 +139,6 @@ def _tensor(array: NDArray[Any]) -> Tensor:
 
 
 def as_read_error(path: Path, error: ValueError) -> ReadError:
-    """The error with the file's name in front, and nothing in it that moves a terminal's cursor."""
+    """Put the file's name in front of an error's message, which is made printable."""
     reason = str(error).removeprefix(f"{path.name}: ")
     return ReadError(f"{path}: {printable(reason)}")

@@ -1,4 +1,4 @@
-"""Shapes into files, for other programs and for `read`."""
+"""Write shapes to files, for other programs and for `read`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from qecnet.geometry import Mesh, PointCloud
 
 
 def write(path: str | os.PathLike[str], shape: Mesh | PointCloud) -> None:
-    """Writes a shape in the format of the path's extension, whole or not at all.
+    """Write a shape in the format of the path's extension, whole or not at all.
 
-    Points are written as they are, in their own dtype; text has all of their digits. Call `restore` first if the points
-    should be in the user's own coordinates.
+    Points are written as they are, in their own dtype; text formats get all digits. Call `restore` first if the points
+    should be in their original coordinates.
 
     Args:
         path: the file, with the extension of a format that can hold the shape.
         shape: a mesh or a cloud.
 
     Raises:
-        ValueError: the format cannot hold this kind of shape.
-        OSError: the file cannot be written.
+        ValueError: if the format cannot hold this kind of shape.
+        OSError: if the file cannot be written.
     """
     path = Path(path)
     check_format(path, type(shape))
@@ -33,7 +33,7 @@ def write(path: str | os.PathLike[str], shape: Mesh | PointCloud) -> None:
 
 
 def check_format(path: Path, kind: type[Mesh | PointCloud]) -> None:
-    """Refuses an extension whose format cannot hold a shape of this kind."""
+    """Raise a ValueError if the format of an extension cannot hold a shape of this kind."""
     suffixes = [s for s, form in BY_SUFFIX.items() if (form.encode_mesh if kind is Mesh else form.encode_cloud)]
     if path.suffix.lower() not in suffixes:
         noun = "mesh" if kind is Mesh else "cloud"

@@ -48,7 +48,7 @@ def train(
         typer.Option(help="TOML or JSON file of settings, e.g. run.toml; options on the command line take precedence."),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Number of training epochs; by default as usual for the network, e.g. 100.")
+        int | None, typer.Option(help="Number of training epochs, e.g. 100. Default: that of the network.")
     ] = None,
     siamese: Annotated[
         bool, typer.Option("--siamese", help="Add the relative-pose loss with weight 0.1 (setting siamese).")

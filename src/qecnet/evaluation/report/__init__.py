@@ -56,6 +56,9 @@ def build_report(folder: Path, compare: Sequence[Path] = (), data: Path | None =
         compare: folders of other runs to show beside it, or folders that hold a pose-baselines.json.
         data: the dataset, for the gallery.
 
+    Returns:
+        The page and its tables.
+
     Raises:
         ValueError: if a folder is not one of a run, nothing has been measured, or a file is damaged.
     """
@@ -83,6 +86,9 @@ def render_page(title: str, header: str, sections: Sequence[tuple[str, str, str]
         title: plain text.
         header: HTML before the sections.
         sections: key, title (plain text) and content (HTML) of each.
+
+    Returns:
+        The HTML page.
     """
     marked = [(key, name, Markup(content)) for key, name, content in sections]
     return _environment().get_template("page.html.jinja").render(title=title, header=Markup(header), sections=marked)
