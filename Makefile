@@ -5,25 +5,25 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO_READY := $(VENV)/.ready-demo
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
-# One thread a test process: two processes on two cores, and no fighting over them.
+# One thread per test process: two processes share two cores.
 TEST_ENV := OMP_NUM_THREADS=1
 
 .PHONY: demo demo-picture readme docs test test-slow test-browser test-ray test-oldest coverage wheel screenshots \
 	browser check format benchmark baselines fuzz clean
 
-# make demo FILE=chair.obj takes a shape of yours, too.
+# make demo FILE=chair.obj adds a shape of your own.
 demo: $(DEMO_READY)
 	$(BIN)/python examples/demo $(if $(FILE),"$(FILE)")
 
-# The README's.
+# The picture in the README.
 demo-picture: demo
 	cp build/demo/demo.png docs/images/demo.png
 
-# The figures of the README and of the pages, from results/.
+# Update the figures in the README and in docs/ from results/.
 readme: $(READY)
 	$(BIN)/python docs/tables.py
 
-# The pages, into site/; nothing in them comes from another host.
+# Build the documentation into site/; it loads nothing from other hosts.
 docs: $(READY)
 	$(BIN)/mkdocs build --strict
 
@@ -44,11 +44,11 @@ test-oldest:
 	$(TEST_ENV) $(OLDEST)/bin/pytest -n 2 --dist worksteal -m "not slow and not browser and not ray" \
 		tests/algebra tests/geometry tests/formats tests/datasets tests/nn tests/models tests/training tests/test_answers.py
 
-# How much of the package the fast tests run, in lines.
+# The share of lines that the fast tests run.
 coverage: $(READY)
 	$(TEST_ENV) $(BIN)/pytest -n 2 --dist worksteal -m "not slow and not browser and not ray" --cov=qecnet --cov-report=term:skip-covered
 
-# Builds the wheel, installs it into an empty environment and asks it for an answer.
+# Build the wheel, install it into an empty environment and classify a shape with it.
 wheel:
 	rm -rf dist build/wheel
 	$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
@@ -57,7 +57,7 @@ wheel:
 	cd build/wheel && bin/python -c 'from qecnet.datasets import make_shape; from qecnet.formats import write; \
 		write("chair.off", make_shape("chair", 3))' && bin/qec classify chair.off | tee answer.txt && grep -q chair answer.txt
 
-# The page of `qec view` in a real Chromium; what it looked like is kept in build/screenshots.
+# Test the page of `qec view` in Chromium; screenshots are kept in build/screenshots.
 test-browser: browser
 	$(TEST_ENV) $(BIN)/pytest tests/viewer -m browser
 
@@ -66,7 +66,7 @@ test-ray: $(READY)
 	$(INSTALL) -e '.[ray]'
 	$(TEST_ENV) $(BIN)/pytest tests/bulk -m ray
 
-# Those of docs/view.md and the README.
+# The screenshots in docs/view.md and the README.
 screenshots: browser
 	$(BIN)/python -m tests.viewer.screenshots docs/images
 
@@ -84,13 +84,13 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Damaged files of every format, weights and indexes: what is found is kept in build/fuzz and listed in results/fuzz.json.
+# Read damaged files of every format, weights and indexes; findings are kept in build/fuzz and listed in results/fuzz.json.
 COUNT ?= 100000
 SEED ?= 0
 fuzz: $(READY)
 	$(TEST_ENV) $(BIN)/python -m benchmarks.fuzz --count $(COUNT) --seed $(SEED)
 
-# Half an hour or so on an idle machine; each prints its table and writes it to results/.
+# About half an hour on an idle machine; each prints its table and writes it to results/.
 benchmark: $(READY)
 	$(BIN)/python -m benchmarks.bench_algebra
 	$(BIN)/python -m benchmarks.bench_read
@@ -106,14 +106,14 @@ benchmark: $(READY)
 	$(BIN)/python -m benchmarks.bench_startup
 	$(BIN)/python -m benchmarks.hundred_poses
 
-# The methods of the paper's tables, each trained for as many processor minutes and measured, one after the other; stopped, it
-# goes on where it was: make baselines MINUTES=30 MODELNET10=ModelNet10.zip MODELNET40=ModelNet40
+# Train the methods of the paper's tables for the same number of processor minutes each, and measure them. An interrupted run
+# continues where it stopped: make baselines MINUTES=30 MODELNET10=ModelNet10.zip MODELNET40=ModelNet40
 MINUTES ?= 30
 baselines: $(READY)
 	$(BIN)/python -m benchmarks.baselines.budget --minutes $(MINUTES) \
 		$(if $(MODELNET10),--modelnet10 "$(MODELNET10)") $(if $(MODELNET40),--modelnet40 "$(MODELNET40)")
 
-# Made anew only when what is installed has changed; a set-up that was cut short leaves no .ready behind.
+# Set up again only when dependencies have changed; an interrupted set-up leaves no .ready.
 $(READY): $(DEMO_READY)
 	$(INSTALL) -e '.[dev]'
 	@touch $@

@@ -12,24 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from qecnet import DEFAULT_MODEL
+from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import (
-    TIMEOUT,
-    Fast,
-    FilesOrList,
-    KnownUp,
-    Listed,
-    ModelName,
-    RayAddress,
-    RetryFailed,
-    Seed,
-    ShardOf,
-    Timeout,
-    Viewpoint,
-    Workers,
-)
 from qecnet.cli._output import angle_about_axis, one_sentence, print_table, printable
 
 if TYPE_CHECKING:
@@ -51,8 +37,8 @@ _COLUMNS: Columns = {
 
 
 def classify(
-    files: FilesOrList = None,
-    listed: Listed = None,
+    files: options.FilesOrList = None,
+    listed: options.Listed = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -64,8 +50,8 @@ def classify(
             show_default=False,
         ),
     ] = None,
-    model: ModelName = DEFAULT_MODEL,
-    fast: Fast = False,
+    model: options.ModelName = DEFAULT_MODEL,
+    fast: options.Fast = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV: a header, then one line per file.")] = False,
     min_confidence: Annotated[
@@ -74,14 +60,14 @@ def classify(
             min=0, max=1, metavar="NUMBER", help='Label predictions below this confidence, 0 to 1, "unknown".'
         ),
     ] = 0.0,
-    up: KnownUp = None,
-    viewpoint: Viewpoint = None,
-    seed: Seed = 0,
-    workers: Workers = None,
-    ray: RayAddress = None,
-    shard: ShardOf = None,
-    retry_failed: RetryFailed = False,
-    timeout: Timeout = TIMEOUT,
+    up: options.KnownUp = None,
+    viewpoint: options.Viewpoint = None,
+    seed: options.Seed = 0,
+    workers: options.Workers = None,
+    ray: options.RayAddress = None,
+    shard: options.ShardOf = None,
+    retry_failed: options.RetryFailed = False,
+    timeout: options.Timeout = options.TIMEOUT,
 ) -> None:
     """Classify shapes and estimate their orientation.
 

@@ -9,26 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import STANDARD_INPUT, count_processes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import (
-    ORIENTING_MODEL,
-    TIMEOUT,
-    Fast,
-    FilesOrList,
-    Force,
-    KnownUp,
-    Listed,
-    ModelName,
-    RayAddress,
-    RetryFailed,
-    Seed,
-    ShardOf,
-    Timeout,
-    Viewpoint,
-    Workers,
-)
 from qecnet.cli._output import angle_about_axis, one_sentence, printable
 from qecnet.cli._outputs import Placement, plan_outputs
 
@@ -41,18 +25,18 @@ _Y_UP_SUFFIXES = (".glb", ".gltf")  # their standard says so
 _COLUMNS: Columns = {"output": "text", "label": "text", "confidence": "number", "rotation": "quaternion"}
 
 
-def _write_columns(answer: Answer, placement: Placement, **options: Any) -> dict[str, Any] | Failure:
+def _write_columns(answer: Answer, placement: Placement, **writing: Any) -> dict[str, Any] | Failure:
     """Writes an answer of a bulk run, in a worker."""
     from qecnet.models import Failure
 
-    row = _write(answer, Path(placement.output_of(answer.name)), **options)
+    row = _write(answer, Path(placement.output_of(answer.name)), **writing)
     return row if isinstance(row, Failure) else {name: row[name] for name in _COLUMNS}
 
 
 def orient(
     *,
-    files: FilesOrList = None,
-    listed: Listed = None,
+    files: options.FilesOrList = None,
+    listed: options.Listed = None,
     output: Annotated[
         str,
         typer.Option(
@@ -62,10 +46,10 @@ def orient(
             help="File to write, in the format of its extension; or a folder, created if its name ends with /.",
         ),
     ],
-    model: ModelName = ORIENTING_MODEL,
-    fast: Fast = False,
-    up: KnownUp = None,
-    viewpoint: Viewpoint = None,
+    model: options.ModelName = options.ORIENTING_MODEL,
+    fast: options.Fast = False,
+    up: options.KnownUp = None,
+    viewpoint: options.Viewpoint = None,
     output_up: Annotated[
         Literal["y", "z"] | None,
         typer.Option(
@@ -79,14 +63,14 @@ def orient(
     force_doubtful: Annotated[
         bool, typer.Option("--force-doubtful", help="Write files below --min-confidence too.")
     ] = False,
-    force: Force = False,
+    force: options.Force = False,
     skip_existing: Annotated[
         bool, typer.Option("--skip-existing", help="Skip files whose output exists already.")
     ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be written; write nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
-    seed: Seed = 0,
-    workers: Workers = None,
+    seed: options.Seed = 0,
+    workers: options.Workers = None,
     results: Annotated[
         Path | None,
         typer.Option(
@@ -97,10 +81,10 @@ def orient(
             show_default=False,
         ),
     ] = None,
-    ray: RayAddress = None,
-    shard: ShardOf = None,
-    retry_failed: RetryFailed = False,
-    timeout: Timeout = TIMEOUT,
+    ray: options.RayAddress = None,
+    shard: options.ShardOf = None,
+    retry_failed: options.RetryFailed = False,
+    timeout: options.Timeout = options.TIMEOUT,
 ) -> None:
     """Rotate shapes upright.
 
@@ -118,15 +102,15 @@ def orient(
         with quiet_interrupts():
             from qecnet.bulk import Work
             from qecnet.models import Answer, Failure, load
-        options: dict[str, Any] = {"output_up": output_up, "min_confidence": 0.0 if force_doubtful else min_confidence}
+        writing: dict[str, Any] = {"output_up": output_up, "min_confidence": 0.0 if force_doubtful else min_confidence}
         if results is not None:
             if skip_existing or dry_run or as_json or Path(output).is_file():
                 raise ValueError("--results needs a folder as -o, and no --skip-existing, --dry-run or --json")
             placement = Placement(output, tuple(name for name in bulk.files if Path(name).is_dir()))
             asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
-            write = partial(_write_columns, placement=placement, **options)
+            write = partial(_write_columns, placement=placement, **writing)
             work = Work[dict[str, Any]](load(model, fast=fast), write, asked)
-            settings = {"output": output, **options}
+            settings = {"output": output, **writing}
             plan = {"output_of": placement.output_of, "overwrite": force, "keep": placement.is_input}
             run_bulk(bulk, "orient", work, _COLUMNS, settings, **plan)
             return
@@ -137,7 +121,7 @@ def orient(
             _print_failure(failure, as_json)
         for answer in with_progress(answers, "orienting", len(targets)):
             if isinstance(answer, Answer):
-                result = _write(answer, targets[Path(answer.name)], dry_run=dry_run, **options)
+                result = _write(answer, targets[Path(answer.name)], dry_run=dry_run, **writing)
             else:
                 result = answer
             if isinstance(result, Failure):

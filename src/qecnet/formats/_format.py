@@ -1,4 +1,4 @@
-"""What a file format consists of."""
+"""The parts of a file format."""
 
 from __future__ import annotations
 

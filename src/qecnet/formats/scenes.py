@@ -28,7 +28,7 @@ _CHUNK_HEADER = 8  # length and kind of a chunk; the first chunk holds JSON
 
 
 def import_extra(name: str, kind: str) -> Any:
-    """A library of the extra `qecnet[formats]`, or one sentence that says how to install it."""
+    """Import a library of the extra `qecnet[formats]`, or raise one sentence that says how to install it."""
     try:
         return __import__(name)
     except ImportError as error:
@@ -94,7 +94,7 @@ def _parse_scene(data: bytes, kind: str) -> Parts:
 
 
 def _check_gltf(document: dict[str, Any], size: int) -> None:
-    """Refuses what lies in other files, and numbers of elements that the file has no room for."""
+    """Refuses data in other files, and more elements than the file has room for."""
     try:
         buffers = [str(buffer.get("uri", _INSIDE)) for buffer in document.get("buffers", [])]
         counts = [int(accessor["count"]) for accessor in document.get("accessors", [])]

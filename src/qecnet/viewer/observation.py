@@ -1,4 +1,4 @@
-"""A model's answer together with what its network read and returned."""
+"""A model's answer together with the input and the output of its network."""
 
 from __future__ import annotations
 
@@ -14,11 +14,13 @@ from qecnet.nn import Prediction
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What a model says of a cloud, and why.
+    """A model's answer for a cloud, and what it is based on.
 
     Attributes:
-        points: what the network was given, a batch of this cloud alone, and prediction: what it gave.
-        alignment: to another cloud, if that was asked for.
+        answer: the answer.
+        points: the input of the network, a batch of this cloud alone.
+        prediction: the output of the network.
+        alignment: with another cloud, if there is one.
     """
 
     answer: Answer
@@ -27,12 +29,12 @@ class Observation:
     alignment: Alignment | None = None
 
     def restore(self, positions: Tensor) -> Tensor:
-        """Positions that the network was given, in the cloud's own coordinates."""
+        """Convert positions in the network's input to the cloud's own coordinates."""
         return self.points.select(0).restore(positions)
 
 
 class Observer:
-    """Watches a model; one question at a time."""
+    """Records the input and the output of a model's network, for one prediction at a time."""
 
     def __init__(self, model: Model) -> None:
         self.model = model
@@ -40,7 +42,7 @@ class Observer:
         model.network.register_forward_hook(self._keep)
 
     def observe(self, cloud: PointCloud, target: PointCloud | None = None) -> Observation:
-        """What the cloud is; and, with a target, what brings it there."""
+        """Predict a cloud; with a target, also align it with that."""
         alignment = None
         if target is None:
             answer = self.model.predict(cloud)
@@ -52,5 +54,5 @@ class Observer:
         return Observation(answer, points, prediction, alignment)
 
     def _keep(self, _: nn.Module, given: tuple[Any, ...], prediction: Prediction) -> None:
-        """Of what the network sees, the first cloud: where there are two, that is the source."""
+        """Keep the first cloud of a batch: if there are two, that is the source."""
         self._seen = given[0].select(slice(0, 1)), prediction.select(slice(0, 1))

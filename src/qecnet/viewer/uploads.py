@@ -45,7 +45,7 @@ class UploadStore:
         self._numbers = count(1)
 
     def add(self, session: str, shape: Mesh | PointCloud) -> int:
-        """Keeps a shape; the session's oldest ones give way to it. Returns its number.
+        """Stores a shape; the session's oldest ones are dropped if they leave no room. Returns its number.
 
         Raises:
             ValueError: when the other sessions leave no room for it.
