@@ -17,6 +17,9 @@ def code_hash(package: str, *patterns: str) -> str:
         package: the package's dotted name.
         patterns: file-name globs within it; each has to match at least one module.
 
+    Returns:
+        16 hexadecimal digits.
+
     Raises:
         FileNotFoundError: for a pattern that matches nothing, as after a module was renamed.
     """

@@ -19,6 +19,13 @@ _LONGEST_NAME, _LONGEST_REASON = 200, 300
 def decode_file(path: Path, kind: type[T]) -> T:
     """Read a dataclass from a JSON file.
 
+    Args:
+        path: the file.
+        kind: the dataclass.
+
+    Returns:
+        An instance of it.
+
     Raises:
         ValueError: if the file cannot be read, is not a JSON object, or does not match the fields of `kind`.
     """
@@ -26,7 +33,7 @@ def decode_file(path: Path, kind: type[T]) -> T:
 
 
 def decode_lines(path: Path, kind: type[T]) -> tuple[T, ...]:
-    """Read a dataclass from each line of a JSON Lines file."""
+    """Read a dataclass from each line of a JSON Lines file; arguments and errors are those of `decode_file`."""
     lines = [line for line in _read_text(path).splitlines() if line.strip()]
     return tuple(decode(parse_object(line, path), kind, path) for line in lines)
 
@@ -50,6 +57,9 @@ def decode(value: Any, kind: type[T], path: Path, place: str = "") -> T:
         kind: the dataclass; its own `__post_init__` checks ranges.
         path: the file, which errors name.
         place: where in the file the value is, which errors name too.
+
+    Returns:
+        An instance of the dataclass.
 
     Raises:
         ValueError: if the value does not match the fields of `kind`; one sentence.
@@ -84,10 +94,18 @@ _SIMPLE = {str: "text", int: "a whole number", float: "a number", bool: "true or
 
 
 def decode_value(value: Any, hint: Any, place: str) -> Any:
-    """Convert parsed JSON or TOML to a type: a dataclass, text, a number, a choice, a tuple or a mapping of these.
+    """Convert parsed JSON or TOML to a type.
+
+    Args:
+        value: what was parsed.
+        hint: a dataclass, text, a number, a choice, a tuple or a mapping of these.
+        place: the name of the value, for errors.
+
+    Returns:
+        The value as that type.
 
     Raises:
-        ValueError: `place` is the value; it must be what `hint` says.
+        ValueError: if it does not match; one sentence with the place, the value and the rule.
     """
     origin, arguments = get_origin(hint), get_args(hint)
     if is_dataclass(hint):

@@ -36,7 +36,15 @@ class Corruption:
             raise ValueError(f"kind is {self.kind!r}; it must be one of {', '.join(get_args(CorruptionKind))}")
 
     def corrupt_points(self, cloud: PointCloud, generator: torch.Generator) -> PointCloud:
-        """Corrupt the points of a cloud; "frames" leaves them as they are, see `corrupt_frames`."""
+        """Corrupt the points of a cloud; "frames" leaves them as they are, see `corrupt_frames`.
+
+        Args:
+            cloud: the points.
+            generator: the source of randomness.
+
+        Returns:
+            The corrupted cloud.
+        """
         points = cloud.points
         radius = (points - points.mean(0)).norm(dim=-1).amax()
         if self.kind == "points":
@@ -55,7 +63,15 @@ class Corruption:
         return replace(cloud, points=points)
 
     def corrupt_frames(self, points: OrientedPoints, generator: torch.Generator) -> OrientedPoints:
-        """Mark all but a random share of the frames as invalid, for "frames"; other kinds change nothing here."""
+        """Mark all but a random share of the frames as invalid, for "frames"; other kinds change nothing here.
+
+        Args:
+            points: one cloud with its frames.
+            generator: the source of randomness.
+
+        Returns:
+            The cloud with fewer valid frames.
+        """
         if self.kind != "frames":
             return points
         kept = torch.zeros_like(points.valid)

@@ -76,12 +76,27 @@ class Measurement:
         return predict(self.model, self.dataset, split, sampler, views, into, **options)
 
     def predict_test_views(self, rotations: int) -> Predictions:
-        """Predict one upright and `rotations` rotated views of each test shape, each resampled on its own."""
+        """Predict one upright and several rotated views of each test shape, each resampled on its own.
+
+        Args:
+            rotations: number of rotated views.
+
+        Returns:
+            The predictions, a row for each view.
+        """
         views = [TestView(n, n) for n in range(rotations + 1)]
         return self.predict(f"classification-{self.protocol}", views)
 
     def describe(self, found: Predictions | Described, protocol: ProtocolName | None = None) -> dict[str, Any]:
-        """Collect the fields that every `ModelResult` has, of what was predicted."""
+        """Collect the fields that every `ModelResult` has.
+
+        Args:
+            found: what was predicted.
+            protocol: in place of the measurement's own.
+
+        Returns:
+            The fields by name.
+        """
         about = {name: self.model.settings[name] for name in _OF_MODEL if name in self.model.settings}
         return {
             "protocol": protocol or self.protocol,

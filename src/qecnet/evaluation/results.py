@@ -52,7 +52,14 @@ class Result:
 
     @classmethod
     def file_name(cls, protocol: ProtocolName) -> str:
-        """Name the file in a run's evaluation folder that holds the result."""
+        """Get the name of the result's file in the evaluation folder of a run.
+
+        Args:
+            protocol: the protocol of the measurement.
+
+        Returns:
+            The name.
+        """
         return f"{cls.measurement}-{protocol}.json"
 
 

@@ -176,16 +176,26 @@ class EvaluatedRun:
         return read_result(self.folder / "evaluation", PoseBaselinesResult)
 
     def result(self, kind: type[R], protocol: ProtocolName = "strict") -> R | None:
-        """Get a result, or None if it has not been measured.
+        """Get a result.
 
         Args:
             kind: the class of the result, for example `RotationResult`.
             protocol: the protocol of the measurement.
+
+        Returns:
+            The result, or None if it has not been measured.
         """
         return self._results.get((kind, protocol))  # type: ignore[return-value]
 
     def results(self, kind: type[R]) -> dict[ProtocolName, R]:
-        """Get the results of a measurement by protocol, strict first."""
+        """Get the results of a measurement under all protocols.
+
+        Args:
+            kind: the class of the result, for example `RotationResult`.
+
+        Returns:
+            The results by protocol, strict first.
+        """
         return {p: found for p in PROTOCOLS if (found := self.result(kind, p)) is not None}
 
     def __iter__(self) -> Iterator[ModelResult]:
@@ -193,6 +203,14 @@ class EvaluatedRun:
         return iter(self._results.values())
 
     def predictions(self, measurement: str, protocol: ProtocolName) -> Predictions | None:
-        """Read the predictions behind a result, or None if they were not kept."""
+        """Read the predictions behind a result.
+
+        Args:
+            measurement: its name, for example "rotation".
+            protocol: the protocol of the measurement.
+
+        Returns:
+            The predictions, or None if they were not kept.
+        """
         path = self.folder / "evaluation" / f"{measurement}-{protocol}.npz"
         return read_predictions(path) if path.exists() else None
