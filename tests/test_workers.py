@@ -5,10 +5,12 @@ import subprocess
 import sys
 import time
 from contextlib import closing
+from pathlib import Path
 
 import pytest
 import torch
 
+from qecnet import workers
 from qecnet.workers import Lost, as_done, in_order
 
 PRIVATE: dict[str, int] = {}
@@ -83,6 +85,38 @@ def slowly(number):
     return number
 
 
+def serve_or_die(pipe, function, serve=workers._serve):
+    """Begins as a worker does; the starts whose numbers DYING has end before they are ready."""
+    with Path(os.environ["STARTS"]).open("a") as file:
+        file.write("x")
+        number = file.tell()
+    if str(number) in os.environ["DYING"]:
+        os._exit(1)
+    serve(pipe, function)
+
+
+@pytest.mark.parametrize("dying", ["2", "23"])
+def test_a_process_that_dies_before_it_is_ready_costs_no_job(monkeypatch, tmp_path, dying):
+    """Job 3 ends the first process; those that take its place are killed, as for want of memory."""
+    monkeypatch.setattr(workers, "_serve", serve_or_die)
+    monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
+    monkeypatch.setenv("DYING", dying)
+    jobs = iter(range(8))
+    found = dict(as_done(doubled, lambda: next(jobs, None), 1))
+    assert found == {number: Lost.DIED if number == 3 else 2 * number for number in range(8)}
+
+
+@pytest.mark.parametrize("dying", ["1", "234"])
+def test_processes_that_cannot_start_end_the_run_with_one_sentence(monkeypatch, tmp_path, dying):
+    monkeypatch.setattr(workers, "_serve", serve_or_die)
+    monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
+    monkeypatch.setenv("DYING", dying)
+    jobs = iter(range(8))
+    with pytest.raises(ChildProcessError, match="no worker process could start"):
+        list(as_done(doubled, lambda: next(jobs, None), 1))
+    assert (tmp_path / "starts").stat().st_size == len(dying) + (dying != "1")
+
+
 def test_a_job_may_be_given_again_when_its_result_is_known():
     jobs, found = [1], []
     for number, result in as_done(doubled, lambda: jobs.pop() if jobs else None, 2):
@@ -90,6 +124,11 @@ def test_a_job_may_be_given_again_when_its_result_is_known():
         if number < 3:
             jobs.append(number + 1)
     assert found == [2, 4, Lost.DIED]
+
+
+def test_a_process_of_a_pool_that_dies_is_one_sentence():
+    with pytest.raises(ChildProcessError, match="a worker process died; there may be too little memory"):
+        list(in_order(doubled, [(number,) for number in range(8)], 2))
 
 
 def test_an_error_in_a_process_is_raised_here_and_jobs_are_taken_as_needed():
@@ -143,5 +182,7 @@ def test_a_script_without_a_guard_gets_a_sentence_and_never_waits(tmp_path):
     run = [sys.executable, "script.py", str(tmp_path / "frames")]
     ran = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1].startswith("RuntimeError: no worker process could start; in a script, put")
+    last = ran.stderr.splitlines()[-1]
+    assert last.startswith(f"OSError: {tmp_path}")
+    assert "no worker process could start; in a script, put the code" in last
     assert "bootstrapping" not in ran.stderr

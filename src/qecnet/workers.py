@@ -26,8 +26,11 @@ T = TypeVar("T")
 Job = TypeVar("Job")
 _CANNOT_START = (
     "no worker process could start; in a script, put the code that needs several workers below "
-    'if __name__ == "__main__", or use one worker'
+    'if __name__ == "__main__", or use one worker; otherwise, there may be too little memory'
 )
+_DIED = "a worker process died; there may be too little memory: use fewer workers"
+_STARTS = 3
+"""How often in a row a process may die before it is ready, in a run in which others were."""
 _PATIENCE = 10.0
 """Seconds that a worker gets to finish its job when the run is stopped."""
 _LOOK = 0.5
@@ -55,6 +58,9 @@ def in_order(
 
     Jobs are taken as workers get free. `start(*given)` is called once in each process before its first job. One worker
     is this process itself; others begin now, before whoever shows progress starts a thread.
+
+    Raises:
+        ChildProcessError: a process died; one sentence.
     """
     results: Generator[Any] = _in_order(function, iter(jobs), workers, start, given)
     next(results)
@@ -95,9 +101,7 @@ def _in_order(
         while waiting:
             yield waiting.popleft().result()
     except BrokenExecutor:
-        if begun.is_set():
-            raise
-        raise RuntimeError(_CANNOT_START) from None
+        raise ChildProcessError(_DIED if begun.is_set() else _CANNOT_START) from None
     finally:
         # Whoever stops half-way does not wait for jobs that nobody has begun.
         pool.shutdown(cancel_futures=True)
@@ -118,17 +122,22 @@ def as_done(
         Each job and its result, or why there is none. Another process takes the place of one that was lost.
 
     Raises:
-        RuntimeError: a process died before it was ready for any job.
+        ChildProcessError: no process gets ready for a job; one sentence.
     """
     leave_unguarded_script()
     idle: list[_Seat] = []
     busy: dict[Connection, tuple[_Seat, Job]] = {}
+    starts = 1  # that may fail before the run ends
+
+    def begin(job: Job) -> None:
+        seat = idle.pop() if idle else _Seat(function)
+        busy[seat.pipe] = seat, job
+        seat.give(job)
+
     try:
         while True:
             while len(busy) < workers and (job := take()) is not None:
-                seat = idle.pop() if idle else _Seat(function)
-                busy[seat.pipe] = seat, job
-                seat.give(job)
+                begin(job)
             if not busy:
                 return
             for pipe in wait([*busy], None if timeout is None else _LOOK):
@@ -139,12 +148,16 @@ def as_done(
                 except (EOFError, OSError):
                     del busy[pipe]
                     seat.leave(0)
-                    if not seat.ready:
-                        raise RuntimeError(_CANNOT_START) from None
-                    yield job, Lost.DIED
+                    if seat.ready:
+                        yield job, Lost.DIED
+                        continue
+                    starts -= 1
+                    if not starts:
+                        raise ChildProcessError(_CANNOT_START) from None
+                    begin(job)
                     continue
                 if kind == "ready":
-                    seat.ready, seat.since = True, monotonic()
+                    seat.ready, seat.since, starts = True, monotonic(), _STARTS
                     continue
                 del busy[pipe]
                 idle.append(seat)

@@ -12,7 +12,6 @@ import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor
 from contextlib import closing, contextmanager
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -184,8 +183,8 @@ def _said_in_one_sentence(path: Path) -> Iterator[None]:
     advice = "what was built is kept, and running it again goes on from there"
     try:
         yield
-    except BrokenExecutor as error:
-        raise OSError(f"{path}: a worker process was killed, perhaps for want of memory; {advice}") from error
+    except ChildProcessError as error:
+        raise OSError(f"{path}: {error}; {advice}") from error
     except OSError as error:
         reason = error.strerror.lower() if error.strerror else str(error)
         raise OSError(
