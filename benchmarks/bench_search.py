@@ -183,7 +183,7 @@ def our_library(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Calla
         for start in range(0, len(descriptors), 10_000):
             part = descriptors[start : start + 10_000]
             library.add([(f"{start + n}.ply", Stamp(0, 0), answer(start + n, one)) for n, one in enumerate(part)])
-        library.seal()
+        library.finish()
 
     def open_file() -> Search:
         opened = read_library(path)

@@ -40,7 +40,7 @@ from qecnet.datasets import make_shape
 from qecnet.files import as_json, write_whole
 from qecnet.formats import ReadError, read, read_cloud, write
 from qecnet.models import Answer, Stamp, edit_library, read_library
-from qecnet.models.library import shape_library
+from qecnet.models.library import graph
 from qecnet.nn import FeatureConfig, FeatureNet, Neighbourhood, QECConfig, QECNet, save_network
 from qecnet.training import make_settings
 from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
@@ -142,7 +142,7 @@ def sound_models(folder: Path) -> list[Sound]:
 def _sound_index(folder: Path) -> list[Path]:
     """A small index with shapes in its graph, and one beside it."""
     model = qecnet.load(folder / "paper.safetensors")
-    shape_library.EXACT_ROWS = _IN_GRAPH
+    graph.EXACT_ROWS = _IN_GRAPH
     answers = model.predict([make_shape("bed", seed) for seed in range(_IN_GRAPH + 1)])
     entries = [(f"{number}.off", Stamp(0, 0), answer) for number, answer in enumerate(answers)]
     with edit_library(folder / "index", model) as library:

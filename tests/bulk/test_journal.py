@@ -87,7 +87,7 @@ def test_missing_files_fail_and_are_done_once_they_are_there(open_journal, files
     journal = open_journal()
     assert plan(journal, [*files, missing], failures.append) == (0, 0, 1, 3)
     assert [failure.error for failure in failures] == [
-        f"{missing}: cannot be read (no such file or directory); correct the list"
+        f"{missing}: cannot be read (no such file or directory); correct the path"
     ]
     assert plan(journal, [*files, missing]) == (0, 1, 0, 3)
     (tmp_path / "none").write_text("now")

@@ -60,7 +60,7 @@ def test_an_index_is_kept_up_to_date(run, folder):
     first = run("index", folder)
     assert first.exit_code == 1
     assert len(first.stderr.splitlines()) == 1
-    assert "3 shapes (3 new or changed, 0 unchanged, 0 removed)" in first.stdout
+    assert "3 shapes (3 new or changed, 0 unchanged, 0 removed, 1 failed)" in first.stdout
     (folder / "bad.ply").unlink()
     (folder / "bed.xyz").unlink()
     again = run("index", folder)
@@ -68,6 +68,7 @@ def test_an_index_is_kept_up_to_date(run, folder):
     assert "2 shapes (0 new or changed, 2 unchanged, 1 removed)" in again.stdout
     result = run("search", folder / "chair.xyz", "--library", folder, "-n", 1)
     assert result.exit_code == 0, result.output
+    assert result.stderr == ""
     assert "chair.xyz" in result.stdout
     assert "toilet" not in result.stdout
 
@@ -107,7 +108,9 @@ def test_a_killed_run_continues_where_it_stopped(run, folder):
         process.wait()
     kept = count(folder / INDEX)
     assert 1 <= kept < many
-    assert run("search", folder / "bed.xyz", "--library", folder).exit_code == 0
+    found = run("search", folder / "bed.xyz", "--library", folder)
+    assert found.exit_code == 0
+    assert found.stderr.startswith(f"note: {folder / INDEX}: is not finished; qec index is at work or was interrupted")
     again = run("index", folder)
     assert again.exit_code == 0, again.output
     assert f"{many + 3} shapes ({many + 3 - kept} new or changed, {kept} unchanged, 0 removed)" in again.stdout
@@ -159,6 +162,16 @@ def test_renamed_and_removed_files_are_noticed(run, folder):
     assert json.loads(found.stdout)["file"] == str(folder / "deep" / "bed.xyz")
 
 
+def test_a_broken_link_is_one_sentence_and_the_rest_is_indexed(run, folder, tmp_path):
+    (folder / "gone.ply").symlink_to(folder / "nothing.ply")
+    for command in (("index", folder), ("classify", folder, "-o", tmp_path / "r.csv", "--workers", 1)):
+        result = run(*command)
+        assert result.exit_code == 1
+        said = "cannot be read (no such file or directory); restore what this link leads to, or delete it"
+        assert result.stderr == f"qec: {folder}/gone.ply: {said}\n"
+    assert "3 done, 0 unchanged, 1 failed" in result.stdout
+
+
 def test_an_index_of_version_0_1_has_to_be_built_again(run, folder):
     old = folder / "qec-index.safetensors"
     old.write_bytes(b"anything")
@@ -207,6 +220,8 @@ def test_search_takes_a_model_that_has_moved(run, folder, tmp_path):
 def test_what_is_missing_is_one_sentence(run, folder):
     for arguments, said in (
         (("index", folder / "none"), "is not a folder"),
+        (("index",), "no folder was given"),
+        (("index", folder / "deep", folder / "bed.xyz"), f"all below with --library {folder}"),
         (("search", folder / "chair.xyz", "--library", folder), "create it with qec index"),
     ):
         result = run(*arguments)

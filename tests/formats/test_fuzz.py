@@ -3,14 +3,14 @@
 import pytest
 
 from benchmarks import fuzz
-from qecnet.models.library import shape_library
+from qecnet.models.library import graph
 
 pytest.importorskip("trimesh")
 pytest.importorskip("laspy")
 
 
 def test_mutated_files_are_read_or_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(shape_library, "EXACT_ROWS", shape_library.EXACT_ROWS)  # which the fuzzer changes
+    monkeypatch.setattr(graph, "EXACT_ROWS", graph.EXACT_ROWS)  # which the fuzzer changes
     found = fuzz.run(range(400), 0, float("inf"), tmp_path)
     assert found["findings"] == []
     assert len(found["kinds"]) == 20

@@ -14,7 +14,7 @@ from tests.kinds import present
 from tests.models.libraries import make_answers, make_entries
 
 from qecnet.models import edit_library, read_library
-from qecnet.models.library import shape_library
+from qecnet.models.library import graph
 
 COUNT = 300
 
@@ -22,7 +22,7 @@ COUNT = 300
 @pytest.fixture
 def index(small_model, tmp_path, monkeypatch) -> Path:
     """A library with 300 shapes in its graph, and 5 beside it."""
-    monkeypatch.setattr(shape_library, "EXACT_ROWS", COUNT)
+    monkeypatch.setattr(graph, "EXACT_ROWS", COUNT)
     answers = make_answers(small_model, COUNT + 5)
     with edit_library(tmp_path / "index", small_model) as library:
         library.add(make_entries(answers[:COUNT]))
@@ -149,10 +149,10 @@ import sys
 from pathlib import Path
 import qecnet
 from qecnet.models import edit_library
-from qecnet.models.library import shape_library
+from qecnet.models.library import graph
 from tests.models.libraries import make_answers, make_entries
 
-shape_library.EXACT_ROWS = shape_library._UNSEALED_ROWS = 90
+graph.EXACT_ROWS = graph._UNSEALED_ROWS = 90
 model = qecnet.load(sys.argv[1])
 answers = make_answers(model, 30)
 with edit_library(Path(sys.argv[2]), model) as library:

@@ -16,7 +16,7 @@ from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate
 from qecnet.datasets import make_shape
 from qecnet.formats import write
 from qecnet.models import Failure, Library, edit_library, extend, hash_model, merge_libraries, read_library
-from qecnet.models.library import shape_library, update
+from qecnet.models.library import changes, graph, update
 
 ROTATION = random_quaternion((), generator=3, dtype=torch.float64)
 
@@ -33,8 +33,8 @@ def folder(tmp_path):
 @pytest.fixture
 def small_graph(monkeypatch):
     """Libraries have a graph from 400 shapes on."""
-    monkeypatch.setattr(shape_library, "EXACT_ROWS", 400)
-    monkeypatch.setattr(shape_library, "_UNSEALED_ROWS", 100)
+    monkeypatch.setattr(graph, "EXACT_ROWS", 400)
+    monkeypatch.setattr(graph, "_UNSEALED_ROWS", 100)
 
 
 def save_cloud(path, kind, seed):
@@ -100,6 +100,31 @@ def test_a_new_file_of_the_size_of_a_removed_one_is_processed(small_model, folde
     assert bring_up_to_date(small_model, folder) == (["desk.npy"], (2, 0, 1))
 
 
+def test_what_is_known_by_its_content_is_committed_in_steps(small_model, folder, monkeypatch):
+    """An update of many touched and renamed files that is killed does not begin anew."""
+    bring_up_to_date(small_model, folder)
+    for name in ("bed", "chair"):
+        os.utime(folder / f"{name}.npy", ns=(1, 1))
+    (folder / "toilet.npy").rename(folder / "wc.npy")
+    monkeypatch.setattr(changes, "_SECONDS", -1.0)
+    shown = []
+
+    def show(done, total):
+        shown.append((done, total))
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with edit_library(folder / "index", small_model) as library:
+        with pytest.raises(KeyboardInterrupt):
+            library.update(folder, sorted(folder.glob("*.npy")), show=show)
+        assert not library.finished
+    assert shown == [(1, 3), (2, 3)]
+    with edit_library(folder / "index", small_model) as library:
+        library.update(folder, sorted(folder.glob("*.npy")), show=lambda *counts: shown.append(counts))
+    assert shown[2:] == [(1, 2), (2, 2)], "the first was kept"
+    assert bring_up_to_date(small_model, folder) == ([], (3, 0, 0))
+
+
 def test_two_copies_of_one_file_may_be_renamed(small_model, folder):
     shutil.copy(folder / "bed.npy", folder / "copy.npy")
     bring_up_to_date(small_model, folder)
@@ -123,8 +148,11 @@ def test_failures_are_counted_until_their_files_are_gone(small_model, folder):
     (folder / "bad.npy").write_bytes(b"nothing")
     bring_up_to_date(small_model, folder)
     files = sorted(folder.glob("*.npy"))
+    told: list[Failure] = []
     with edit_library(folder / "index", small_model) as library:
-        assert library.update(folder, files).failed_before == 1
+        assert library.update(folder, files, fail_before=told.append).failed_before == 1
+        assert [one.name for one in told] == [str(folder / "bad.npy")]
+        assert told[0].error.startswith(f"{folder}/bad.npy: ")
         assert library.update(folder, files[1:]).failed_before == 0
         assert library.update(folder, files) == (1, 3, 0, 0, 0), "it is tried as if it were new"
 
@@ -135,7 +163,7 @@ def test_files_elsewhere_and_missing_ones_are_told(small_model, folder, tmp_path
         files = [folder / "bed.npy", folder / "none.npy", tmp_path / "far.npy", folder / "bed.npy"]
         assert library.update(folder, files, told.append).missing == 1
     assert [one.name for one in told] == [str(folder / "none.npy"), str(tmp_path / "far.npy")]
-    assert "cannot be read (no such file or directory)" in told[0].error
+    assert "cannot be read (no such file or directory); correct the path" in told[0].error
     assert f"is not below {folder}" in told[1].error
 
 
@@ -212,6 +240,22 @@ def test_results_are_committed_while_others_are_made(small_model, folder, monkey
         results.close()
 
 
+def test_results_that_cannot_be_added_are_tried_once(small_model, folder, monkeypatch):
+    """A full disk is one error, not an error while another one is handled."""
+    calls = []
+
+    def fail(folder, results):
+        calls.append(results)
+        raise OSError("full")
+
+    with edit_library(folder / "index", small_model) as library:
+        library.update(folder, sorted(folder.glob("*.npy")))
+        monkeypatch.setattr(library, "add_results", fail)
+        with pytest.raises(OSError, match="full"):
+            [*extend(library, small_model, folder)]
+    assert [len(results) for results in calls] == [3]
+
+
 def test_an_empty_library_finds_nothing(small_model, tmp_path):
     (query,) = make_answers(small_model, 1)
     with edit_library(tmp_path / "index", small_model) as library:
@@ -267,7 +311,7 @@ def test_a_graph_finds_what_exact_search_finds(small_model, tmp_path, small_grap
     with edit_library(tmp_path / "index", small_model) as library:
         for start in range(0, 2000, 250):  # at 500, 1000, ... they go into the graph
             library.add(make_entries(answers[start : start + 250], start))
-        library.seal()
+        library.finish()
         assert [file.name for file in library.path.glob("*.usearch")] == ["vectors-4.usearch"]
         library.add(make_entries(answers[:3], 5000))
         found = [found_numbers(library, query, 10) for query in queries]
@@ -290,6 +334,29 @@ def test_removed_shapes_are_not_found_in_a_graph(small_model, tmp_path, small_gr
         library.add(make_entries(answers[:450]))
         assert found_numbers(library, answers[449], 1) == [449]
         assert (library.path / "vectors-2.usearch").stat().st_size < size, "removed shapes are dropped"
+
+
+@pytest.mark.parametrize(("left", "graphs"), [(590, ["vectors-1.usearch"]), (450, ["vectors-2.usearch"]), (300, [])])
+def test_a_library_that_only_shrinks_gets_a_smaller_graph_or_none(small_model, tmp_path, small_graph, left, graphs):
+    answers = make_answers(small_model, 700)
+    with edit_library(tmp_path / "index", small_model) as library, read_library(tmp_path / "index") as reader:
+        library.add(make_entries(answers))
+        assert found_numbers(reader, answers[0], 1) == [0]
+        keep(library, left)
+        library.finish()
+        assert [file.name for file in library.path.glob("*.usearch")] == graphs
+        expected = nearest_by_definition(answers[:left], answers[699], 10)
+        assert found_numbers(reader, answers[699], 10) == found_numbers(library, answers[699], 10) == expected
+        library.add(make_entries(answers[left:], left))
+        library.finish()
+        assert found_numbers(reader, answers[699], 1) == [699]
+
+
+def keep(library: Library, count: int) -> None:
+    """Remove the shapes of a library of `make_entries` from one number on."""
+    with library._rows.transaction():
+        for number in range(count, len(library)):
+            library._rows.remove(f"{number}.off")
 
 
 def test_space_of_removed_shapes_is_given_back(small_model, tmp_path):

@@ -240,4 +240,5 @@ class _Actors:
 
 def _last_line(error: Exception) -> str:
     """The reason at the end of a traceback."""
-    return first_line(Exception(str(error).strip().splitlines()[-1]))
+    lines = str(error).strip().splitlines() or ["no reason given"]
+    return first_line(Exception(lines[-1]))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from qecnet.bulk.sinks import Columns, Row
-from qecnet.models import Failure
+from qecnet.models import Failure, read_stamp
 from qecnet.schema import decode, parse_object
 
 _VERSION = 1
@@ -123,6 +123,7 @@ class Journal:
         fail: Callable[[Failure], None],
         *,
         retry: bool = False,
+        fail_before: Callable[[Failure], None] = lambda failure: None,
         output_of: Callable[[str], str] | None = None,
         overwrite: bool = False,
     ) -> PlanCounts:
@@ -132,6 +133,7 @@ class Journal:
             files: paths, in any order; one that comes twice counts once.
             fail: told of each file that cannot be done, and why; it is kept as failed.
             retry: whether to make files pending that failed before.
+            fail_before: told of each of these files and why it failed, unless they are made pending.
             output_of: the file that a file is written to, if the command writes any.
             overwrite: whether to write to files that exist and that this journal did not write.
         """
@@ -147,6 +149,7 @@ class Journal:
                     continue
                 if same and not retry:
                     counts.failed_before += 1
+                    fail_before(Failure(file, known.error or ""))
                     continue
                 if stamp is None and known.row is not None:  # what it gave is kept: a disk may be absent for a while
                     counts.missing += 1
@@ -261,8 +264,7 @@ _STATE = "SELECT size, modified, row, error, 1 FROM files WHERE file = ?"
 def _stamp_or_problem(file: str) -> tuple[tuple[int, int] | None, str]:
     """A file's size in bytes and time of change in nanoseconds, or why there is none."""
     try:
-        status = os.stat(file)
-        return (status.st_size, status.st_mtime_ns), ""
-    except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        return None, f"{file}: cannot be read ({reason}); correct the list"
+        stamp = read_stamp(file)
+    except OSError as error:
+        return None, str(error)
+    return (stamp.size, stamp.modified), ""

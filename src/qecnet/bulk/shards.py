@@ -1,20 +1,20 @@
-"""A run in parts, for batch schedulers: `--shard 3/16` does every sixteenth file, and `qec merge` joins the results."""
+"""A run in parts, for batch schedulers: `--shard 3/16` does a sixteenth of the files, `qec merge` joins the results."""
 
 from __future__ import annotations
 
+import hashlib
 import heapq
+import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
-from typing import TypeVar
 
 from qecnet.bulk.journal import Journal
 from qecnet.bulk.sinks import Row, write_results
 
-T = TypeVar("T")
 _JOURNAL = ".journal"
 
 
@@ -46,9 +46,22 @@ class Shard:
             raise ValueError(f"{text}: is not a shard; give its number and how many there are, such as 3/16")
         return cls(int(found[1]), int(found[2]))
 
-    def select(self, files: Iterable[T]) -> Iterator[T]:
-        """Every `count`-th file."""
-        return islice(files, self.number - 1, None, self.count)
+    def select(self, files: Iterable[Path], folder: Path | None = None) -> Iterator[Path]:
+        """The files of this shard: about one in `count`.
+
+        The shard of a file depends on its path alone, so that it is the same when other files come and go, and on
+        machines that have the folder elsewhere.
+
+        Args:
+            files: those of all shards.
+            folder: the folder that the paths of files are taken relative to; by default they are taken as they are.
+        """
+        return (file for file in files if self._number_of(file, folder) == self.number)
+
+    def _number_of(self, file: Path, folder: Path | None) -> int:
+        name = (file if folder is None else Path(os.path.relpath(file, folder))).as_posix()
+        digest = hashlib.blake2b(name.encode("utf-8", "surrogateescape"), digest_size=8).digest()
+        return int.from_bytes(digest, "big") % self.count + 1
 
     def results_path(self, results: Path) -> Path:
         """Where this part's results go: `results-03-of-16.parquet` for `results.parquet`."""

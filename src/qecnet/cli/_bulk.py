@@ -12,7 +12,7 @@ from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
@@ -85,13 +85,14 @@ def run_bulk(
     model = work.model
     key = f"{hash_model(model)}-{model.temperature}-{model.orientation_temperature}"
     origin = Origin(command, model.name, key, values, columns)
-    failures = FailureLog("the column error of the results")
+    failures, earlier = (FailureLog("the column error of the results") for _ in range(2))
     keep = planning.pop("keep", None)
     with closing(Journal(path, origin)) as journal:
-        files: Iterable[str] = map(str, iterate_shapes(options.files, options.listed, failures))
-        files = filter(keep, files)
-        files = shard.select(files) if shard else files
-        counts = journal.plan(files, failures, retry=options.retry_failed, **planning)
+        found: Iterable[Path] = iterate_shapes(options.files, options.listed, failures)
+        if shard:
+            found = shard.select(found, _only_folder(options))
+        files = filter(keep, map(str, found))
+        counts = journal.plan(files, failures, retry=options.retry_failed, fail_before=earlier, **planning)
         progress, stopped = _do_pending(journal, work, options, counts.pending, failures)
         write_results(results, (row for _, _, row in journal.rows()), columns)
         failed_at_all = journal.count_failed()
@@ -106,6 +107,12 @@ def run_bulk(
     typer.echo(printable(f"{results}: {', '.join(parts)}; {describe_rate(progress)}"))
     if failures.count or counts.failed_before:
         raise typer.Exit(1)
+
+
+def _only_folder(options: BulkOptions) -> Path | None:
+    """The folder that all files of a run are below, if it was given as such."""
+    folder = Path(options.files[0]) if len(options.files) == 1 and options.listed is None else None
+    return folder if folder is not None and folder.is_dir() else None
 
 
 def _do_pending(
@@ -155,14 +162,14 @@ def share_answers(
 def note_failed_before(count: int) -> None:
     """Says how many files are left alone because they failed before."""
     if count:
-        files = "1 file" if count == 1 else f"{count:,} files"
-        typer.echo(f"note: {files} failed before; try again with --retry-failed", err=True)
+        files = "1 file failed before and was left" if count == 1 else f"{count:,} files failed before and were left"
+        typer.echo(f"note: {files}; try again with --retry-failed", err=True)
 
 
-def end_stopped(progress: Progress) -> None:
-    """Ends a command that was interrupted, with a sentence."""
-    left = progress.total - progress.done
-    typer.echo(f"stopped: {left:,} files are left; run the same command again to continue", err=True)
+def end_stopped(progress: Progress) -> NoReturn:
+    """Ends a command that was interrupted, with a sentence; a progress without a total is that of a run that lists."""
+    left = f"{progress.total - progress.done:,} files are left; " if progress.total else ""
+    typer.echo(f"stopped: {left}run the same command again to continue", err=True)
     raise typer.Exit(130)
 
 
@@ -174,7 +181,8 @@ def describe_rate(progress: Progress) -> str:
 class ProgressLine:
     """Progress on standard error: one line that is rewritten on a terminal, otherwise a line per minute."""
 
-    def __init__(self) -> None:
+    def __init__(self, task: str = "") -> None:
+        self.task = task
         self.terminal = sys.stderr.isatty()
         self.shown = 0.0 if self.terminal else monotonic()
 
@@ -183,7 +191,8 @@ class ProgressLine:
             return
         self.shown = monotonic()
         left = "" if progress.seconds_left is None else f", {timedelta(seconds=round(progress.seconds_left))} left"
-        text = f"{progress.done:,} of {progress.total:,} files, {progress.rate:.1f} files/s, {progress.failed:,} failed"
+        text = f"{self.task}{progress.done:,} of {progress.total:,} files, {progress.rate:.1f} files/s"
+        text += f", {progress.failed:,} failed"
         typer.echo(f"\r{text}{left}\033[K" if self.terminal else f"{text}{left}", err=True, nl=not self.terminal)
 
     def clear(self) -> None:

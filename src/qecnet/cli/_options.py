@@ -76,8 +76,8 @@ ShardOf = Annotated[
     typer.Option(
         "--shard",
         metavar="K/N",
-        help="Process only every N-th file, starting with the K-th, for batch schedulers; join the results with qec "
-        "merge. Example: --shard 3/16.",
+        help="Process only the K-th of N shares of the files, for batch schedulers; join the results with qec merge. "
+        "Example: --shard 3/16.",
         show_default=False,
     ),
 ]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import closing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Annotated
@@ -78,24 +79,30 @@ def index(
         loaded = load(model)
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
-        failures = FailureLog(None)
+        failures, earlier = (FailureLog(f"the table failures of {path / 'rows.sqlite'}") for _ in range(2))
+        progress = Progress(0)
         with edit_library(path, loaded, replace=force) as opened:
             if (old := folder / INDEX_0_1).exists():
                 typer.echo(f"note: {printable(str(old))}: is of version 0.1, no longer used; delete it", err=True)
             found: Iterable[Path] = iterate_shapes(files or [], listed, failures)
-            changes = opened.update(folder, part.select(found) if part else found, failures, retry=retry_failed)
-            progress = Progress(changes.missing)
-            processes = workers if ray else workers or count_processes(changes.missing)
-            answers = share_answers(loaded, map(str, opened.missing(folder)), ray, processes, timeout)
-            stopped = _add_answers(opened, loaded, folder, answers, progress, failures)
+            found = part.select(found, folder) if part else found
+            try:
+                with _show_comparing() as show:
+                    changes = opened.update(folder, found, failures, retry=retry_failed, fail_before=earlier, show=show)
+                progress.total = changes.missing
+                processes = workers if ray else workers or count_processes(changes.missing)
+                answers = share_answers(loaded, map(str, opened.missing(folder)), ray, processes, timeout)
+                _add_answers(opened, loaded, folder, answers, progress, failures)
+            except KeyboardInterrupt:
+                end_stopped(progress)
             total = len(opened)
-        if stopped:
-            end_stopped(progress)
         note_failed_before(changes.failed_before)
         new = progress.done - progress.failed
         counts = f"{new:,} new or changed, {changes.unchanged:,} unchanged, {changes.removed:,} removed"
         if changes.renamed:
             counts += f", {changes.renamed:,} renamed"
+        if failed := progress.failed + changes.failed_before:
+            counts += f", {failed:,} failed"
         typer.echo(f"{printable(str(path))}: {total:,} shapes ({counts}); {describe_rate(progress)}")
         if failures.count or changes.failed_before:
             raise typer.Exit(1)
@@ -106,10 +113,40 @@ def _find_folder(files: list[str], listed: str | None, library: Path | None) -> 
     if library is None and len(files) == 1 and listed is None:
         library = Path(files[0])
     if library is None:
-        raise ValueError("several files were given; name the folder of the library that they are below with --library")
+        if not files and listed is None:
+            raise ValueError("no folder was given; name one, as in qec index meshes/")
+        what = "several files were given" if files else "a list was given"
+        raise ValueError(f"{what}; name the folder that they are all below with --library{_common_folder(files)}")
     if not library.is_dir():
         raise ValueError(f"{library}: is not a folder; name the folder of the library with --library")
     return library
+
+
+def _common_folder(files: list[str]) -> str:
+    """The folder that all these are below, after a blank; empty if there is none."""
+    try:
+        folder = os.path.commonpath(files)
+    except ValueError:  # there are none, or only some are absolute
+        return ""
+    return f" {folder}" if os.path.isdir(folder) else ""
+
+
+@contextmanager
+def _show_comparing() -> Iterator[Callable[[int, int], None]]:
+    """Shows how many files that may only have another name or time of change have been compared by their content."""
+    from qecnet.bulk import Progress
+
+    line, start = ProgressLine("comparing: "), 0.0
+
+    def show(done: int, total: int) -> None:
+        nonlocal start
+        start = start or monotonic()
+        line(Progress(total, done, seconds=monotonic() - start))
+
+    try:
+        yield show
+    finally:
+        line.clear()
 
 
 def _add_answers(
@@ -119,8 +156,8 @@ def _add_answers(
     answers: Iterable[Answer | Failure],
     progress: Progress,
     failures: FailureLog,
-) -> bool:
-    """Adds answers to a library. Returns whether it was interrupted."""
+) -> None:
+    """Adds answers to a library, also those that are there when it is interrupted."""
     from qecnet.models import Failure, extend
 
     show, start = ProgressLine(), monotonic()
@@ -133,8 +170,5 @@ def _add_answers(
                     progress.failed += 1
                     failures(result)
                 show(progress)
-    except KeyboardInterrupt:
-        return True
     finally:
         show.clear()
-    return False

@@ -11,7 +11,7 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import INDEX, INDEX_0_1, IndexPath, Seed
-from qecnet.cli._output import angle_about_axis, one_sentence, print_table
+from qecnet.cli._output import angle_about_axis, one_sentence, print_table, printable
 
 if TYPE_CHECKING:
     from qecnet.models import Neighbour
@@ -72,6 +72,9 @@ def search(
                 )
             query_answer = loaded.predict(query, seed=seed)
             found = known.nearest(query_answer, count, label=label, min_confidence=min_confidence)
+            if not known.finished:
+                note = "is not finished; qec index is at work or was interrupted: run it again to continue"
+                typer.echo(printable(f"note: {path}: {note}"), err=True)
         (_print_json if as_json else _print_table)(found, library, known.classes)
 
 

@@ -13,6 +13,7 @@ from qecnet.models.library import (
     extend,
     merge_libraries,
     read_library,
+    read_stamp,
 )
 from qecnet.models.model import BATCH, Model
 from qecnet.models.named import list_models, load, weights_file
@@ -40,6 +41,7 @@ __all__ = [
     "load",
     "merge_libraries",
     "read_library",
+    "read_stamp",
     "residual",
     "sample_shape",
     "weights_file",

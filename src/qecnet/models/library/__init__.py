@@ -1,7 +1,18 @@
 """A library of shapes in a folder, searched by descriptor: rows in SQLite, a large library's graph in usearch."""
 
-from qecnet.models.library.records import Changes, Stamp
-from qecnet.models.library.shape_library import Library, Neighbour, edit_library, merge_libraries, read_library
+from qecnet.models.library.access import edit_library, merge_libraries, read_library
+from qecnet.models.library.records import Changes, Stamp, read_stamp
+from qecnet.models.library.shape_library import Library, Neighbour
 from qecnet.models.library.update import extend
 
-__all__ = ["Changes", "Library", "Neighbour", "Stamp", "edit_library", "extend", "merge_libraries", "read_library"]
+__all__ = [
+    "Changes",
+    "Library",
+    "Neighbour",
+    "Stamp",
+    "edit_library",
+    "extend",
+    "merge_libraries",
+    "read_library",
+    "read_stamp",
+]

@@ -114,7 +114,7 @@ class Catalogue:
 
     @property
     def generation(self) -> int:
-        """The number of the vectors file, 0 if there is none yet."""
+        """The number of the vectors file, 0 if there was none yet."""
         (found,) = self._db.execute("SELECT generation FROM about").fetchone()
         if not isinstance(found, int) or found < 0:
             raise self.damage("the number of its vectors file is negative")
@@ -122,7 +122,7 @@ class Catalogue:
 
     @property
     def codes(self) -> bytes:
-        """How the vectors file encodes descriptors, see `Codes`."""
+        """How the vectors file encodes descriptors, see `Codes`; empty if there is no longer such a file."""
         (found,) = self._db.execute("SELECT codes FROM about").fetchone()
         if not isinstance(found, bytes):
             raise self.damage("it does not say how its vectors are encoded")
@@ -258,7 +258,10 @@ class Catalogue:
         return Row(path, label, confidence, np.array(pose))
 
     def seal(self, generation: int, codes: bytes) -> None:
-        """Name the vectors file that holds the shapes so far. Within a transaction."""
+        """Name the vectors file that holds the shapes so far, or with empty codes, that there is none any more.
+
+        Within a transaction. A number is never given twice: readers know a file by it.
+        """
         self._db.execute("UPDATE about SET generation = ?, codes = ?", (generation, codes))
 
     def shrink(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
@@ -80,10 +81,32 @@ def is_unit(vectors: Floats) -> bool:
     return bool((np.abs(lengths - 1) <= UNIT).all())
 
 
+def read_stamp(path: str | Path) -> Stamp:
+    """Read the size and the time of change of a file; not its content.
+
+    Raises:
+        OSError: it cannot be looked at; one sentence.
+    """
+    try:
+        status = os.stat(path)
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        remedy = "correct the path"
+        if os.path.islink(path):
+            remedy = "restore what this link leads to, or delete it"
+        elif isinstance(error, PermissionError):
+            remedy = "change the permissions"
+        raise OSError(f"{path}: cannot be read ({reason}); {remedy}") from error
+    return Stamp(status.st_size, status.st_mtime_ns)
+
+
 def hash_file(path: Path) -> bytes:
-    """A hash of a file's content, by which it is known under another name."""
+    """A hash of a file's content, by which it is known under another name; empty if it cannot be read."""
     digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except OSError:
+        return b""
     return digest.digest()
