@@ -51,9 +51,11 @@ VIEW_HEAD = (
     "input",
     "number",
     "accuracy",
+    "mean confidence",
     "up within 10°",
     "orientation within 15°",
-    "the same, known up",
+    "accuracy, known up",
+    "orientation within 15°, known up",
     "centre error, radii",
     "size error",
 )
@@ -488,7 +490,8 @@ def scanned_views() -> str:
 
 
 def _view_scores(group: str, of: ViewScores) -> list[str]:
-    shares = map(format_percent, (of.accuracy, of.up10, of.pose15, of.pose15_known_up))
+    known_up = of.accuracy_known_up, of.pose15_known_up
+    shares = map(format_percent, (of.accuracy, of.confidence, of.up10, of.pose15, *known_up))
     return [group, str(of.views), *shares, f"{of.centre:.2f}", format_percent(of.size)]
 
 

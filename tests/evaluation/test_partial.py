@@ -13,7 +13,7 @@ from qecnet.nn import QECConfig, QECNet
 
 
 def row(visible, correct, up, pose, known=0.0, centre=0.1, size=0.2):
-    return _Row("chair", visible, correct, up, pose, known, centre, size)
+    return _Row("chair", visible, correct, True, 0.7, up, pose, known, centre, size)
 
 
 def test_scores_of_rows_made_by_hand():
@@ -25,6 +25,7 @@ def test_scores_of_rows_made_by_hand():
     assert (found["whole"].views, views.views, some.views) == (1, 3, 2)
     assert (found["whole"].accuracy, views.accuracy, alone.accuracy) == (1, 0.5, None)
     assert (views.up10, views.pose15, views.pose15_known_up) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
+    assert (views.accuracy_known_up, views.confidence) == pytest.approx((1, 0.7))
     assert (views.up_degrees, views.pose_degrees, views.centre, views.size) == (12, 16, 0.1, 0.2)
 
 

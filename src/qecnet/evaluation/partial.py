@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import track
 from scipy.spatial import ConvexHull, QhullError
 
-from qecnet.algebra import nearest_with_up, random_quaternion, rotate
+from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import NO_SYMMETRY, Item, ViewConfig, derive_seed, sample_view, symmetry_of
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.results import MeasuredModel, ViewScores, ViewsResult
@@ -36,6 +36,8 @@ class _Row:
     kind: str
     visible: float | None
     correct: bool | None
+    correct_known_up: bool | None
+    confidence: float
     up: float
     pose: float
     pose_known_up: float
@@ -98,21 +100,22 @@ def _measure_shape(measurement: Measurement, number: int, item: Item, camera: Vi
     rows = []
     for cloud, visible in ((whole, None), (view.cloud, view.visible)):
         q = random_quaternion((), generator, dtype=torch.float64)
+        rotated, up = replace(cloud, normals=None).rotated(q), rotate(q, _UP)
         try:
-            answer = measurement.model.predict(replace(cloud, normals=None).rotated(q))
+            answer, told = measurement.model.predict(rotated), measurement.model.predict(rotated, up=up)
         except ValueError:  # flat, or too few points in view
             continue
-        up = rotate(q, _UP)
         group = symmetry_of(kind) if is_class else NO_SYMMETRY
         full, known = (
-            float(np.rad2deg(symmetric_distance(pose, IDENTITY, q, group)))
-            for pose in (answer.pose, nearest_with_up(answer.pose, up))
+            float(np.rad2deg(symmetric_distance(pose, IDENTITY, q, group))) for pose in (answer.pose, told.pose)
         )
         rows.append(
             _Row(
                 kind,
                 visible,
                 answer.label == kind if is_class else None,
+                told.label == kind if is_class else None,
+                answer.confidence if is_class else answer.up_confidence,
                 float((rotate(answer.pose, _UP) @ up).clamp(-1, 1).arccos().rad2deg()),
                 full,
                 known,
@@ -160,9 +163,12 @@ def _score(rows: Sequence[_Row]) -> ViewScores:
         np.array([getattr(row, name) for row in rows]) for name in ("up", "pose", "pose_known_up", "centre", "size")
     )
     named = [row.correct for row in rows if row.correct is not None]
+    told = [row.correct_known_up for row in rows if row.correct_known_up is not None]
     return ViewScores(
         views=len(rows),
         accuracy=float(np.mean(named)) if named else None,
+        accuracy_known_up=float(np.mean(told)) if told else None,
+        confidence=float(np.mean([row.confidence for row in rows])),
         up10=float((up <= 10).mean()),
         up_degrees=float(np.median(up)),
         pose15=float((pose <= 15).mean()),

@@ -232,9 +232,12 @@ class ViewScores:
         accuracy: share of right classes; None for a dataset without the model's classes.
         up10: share with the up direction within 10°, and up_degrees: its median error.
         pose15: share with the orientation within 15°, up to symmetry, and pose_degrees: its median error.
-        pose15_known_up: the same share where the up direction is given.
+        pose15_known_up, accuracy_known_up: these shares where the up direction is given.
         centre: median distance of the predicted centre from the mean of the whole shape's points, in its radii.
-        size: median relative error of the predicted radius; None where it was not measured.
+        size: median relative error of the predicted radius.
+        confidence: mean confidence of the class, and without the model's classes, of the up direction.
+
+    What is None was not measured.
     """
 
     views: int
@@ -246,6 +249,8 @@ class ViewScores:
     pose15_known_up: float
     centre: float
     size: float | None = None
+    accuracy_known_up: float | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -206,9 +206,11 @@ def _(result: ViewsResult) -> SummaryTable:
         "input",
         "number",
         "accuracy",
+        "mean confidence",
         "up within 10°",
         "orientation within 15°",
-        "with known up",
+        "accuracy, known up",
+        "orientation, known up",
         "centre, radii",
         "size",
     )
@@ -225,5 +227,5 @@ def _kinds(result: ViewsResult) -> Iterator[tuple[str, str, ViewScores]]:
 
 
 def _view_cells(name: str, of: ViewScores) -> list[str]:
-    shares = (of.accuracy, of.up10, of.pose15, of.pose15_known_up)
+    shares = (of.accuracy, of.confidence, of.up10, of.pose15, of.accuracy_known_up, of.pose15_known_up)
     return [name, f"{of.views:,}", *map(format_percent, shares), f"{of.centre:.2f}", format_percent(of.size)]
