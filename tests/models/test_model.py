@@ -16,7 +16,7 @@ from qecnet.algebra import angular_distance, conjugate, multiply, random_quatern
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import write
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
-from qecnet.models import Failure, Model
+from qecnet.models import Failure, Model, weights_file
 from qecnet.nn import FeatureConfig, FeatureNet, QECConfig, QECNet, create_network, save_network
 
 ROOT = Path(__file__).parents[2]
@@ -63,8 +63,8 @@ def test_models_have_names():
 
 @pytest.mark.parametrize("name", qecnet.list_models())
 def test_weights_that_ship_are_those_that_were_measured(name):
-    shipped = ROOT / "src" / "qecnet" / "models" / "weights" / f"{name}.safetensors"
-    assert shipped.read_bytes() == (ROOT / "results" / name / "weights.safetensors").read_bytes()
+    shipped = weights_file(name)
+    assert shipped.read_bytes() == (ROOT / "results" / shipped.stem / "weights.safetensors").read_bytes()
 
 
 def test_a_run_is_loaded_by_its_path(model):

@@ -34,6 +34,7 @@ _KINDS = (
 )
 
 NETWORKS = {
+    "upright": "Verified candidates",
     "features": "QEC with features",
     "paper": "QEC as in the paper",
     "var": "QEC as in the paper, no canonicalisation",

@@ -10,11 +10,12 @@ import torch
 
 from qecnet.models.inputs import prepare_config
 from qecnet.models.model import Model
-from qecnet.nn import load_network
+from qecnet.nn import UprightNet, load_network
 from qecnet.schema import decode
 
 _WEIGHTS = Path(__file__).parent / "weights"
 _FAST_POINTS = 4096
+_WITHOUT_CLASSES = {"upright": "modelnet40"}  # a name for the weights of another, whose classes are left out
 
 
 def list_models() -> list[str]:
@@ -23,7 +24,7 @@ def list_models() -> list[str]:
     Returns:
         The names, sorted.
     """
-    return sorted(path.stem for path in _WEIGHTS.glob("*.safetensors"))
+    return sorted([*(path.stem for path in _WEIGHTS.glob("*.safetensors")), *_WITHOUT_CLASSES])
 
 
 def load(
@@ -47,6 +48,9 @@ def load(
     network, classes, about = load_network(file)
     if poses and not network.has_poses:
         raise ValueError(f"{name}: its network predicts no poses; give weights of one that does")
+    if name in _WITHOUT_CLASSES:
+        assert isinstance(network, UprightNet)
+        network, classes = network.without_classes(), ["object"]
     config = replace(prepare_config(about.get("settings"), file), candidates=network.reads_candidates)
     if fast:
         config = replace(config, points=min(config.points, _FAST_POINTS))
@@ -82,7 +86,7 @@ def weights_file(name: str | os.PathLike[str]) -> Path:
         ValueError: if there is none.
     """
     if name in list_models():
-        return _WEIGHTS / f"{name}.safetensors"
+        return _WEIGHTS / f"{_WITHOUT_CLASSES.get(str(name), name)}.safetensors"
     path = Path(name)
     file = path / "weights.safetensors" if path.is_dir() else path
     if path.is_dir() and not file.exists():

@@ -23,6 +23,7 @@ _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
 _TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
 _TILT = 0.02  # of right poses in training, in radians
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
+_LIGHT = 0.5  # how much the scorer's opinion of the class counts beside the reader's
 _SNAP = math.cos(math.radians(3))
 
 
@@ -42,7 +43,7 @@ class UprightConfig(NetworkConfig):
     frames: int = 1024
     scorer: ReaderSize = field(default=ReaderSize(512, (128, 32), (16, 8, 16, 8), (16, 32, 48, 64, 96, 128)))
     reader: ReaderSize = field(default=ReaderSize())
-    read: int = 4
+    read: int = 3
     wrong: int = 3
     dropout: float = 0.4
 
@@ -120,7 +121,8 @@ class UprightNet(Network):
         """Of one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
         if not len(poses):
             poses = torch.eye(4, dtype=positions.dtype, device=positions.device)[:1]
-        scores = self._read(self.scorer, positions, normals, poses).upright
+        scored = self._read(self.scorer, positions, normals, poses)
+        scores = scored.upright
         order = scores.argsort(descending=True, stable=True)
         likely = int((scores.softmax(0) >= _NEGLIGIBLE).sum())
         count = max(1, min(self.config.read, likely))
@@ -129,7 +131,7 @@ class UprightNet(Network):
         # The scorer gives the probability that one of these is right; both readers together choose among them.
         among = (0.5 * (reading.upright + scores[best])).softmax(0)
         chosen = among * scores.softmax(0)[best].sum()
-        classes = reading.scores.softmax(-1)
+        classes = (reading.scores + _LIGHT * scored.scores[best]).softmax(-1)
         angles, shares = azimuth_modes(reading.harmonics)
         facing = multiply(poses[best, None], _about_z(angles))
         facing = _snapped(facing, normals[0])
@@ -159,7 +161,8 @@ class UprightNet(Network):
         identity = torch.eye(4, dtype=poses.dtype, device=poses.device)[0]
         poses = torch.where(there[..., None], poses, identity)
         first = torch.arange(poses.shape[1], device=poses.device) == 0  # stands for none where there is none
-        scores = self._read_each(self.scorer, positions, normals, poses).upright.view(there.shape)
+        scored = self._read_each(self.scorer, positions, normals, poses)
+        scores = scored.upright.view(there.shape)
         scores = torch.where(there | (first & ~there.any(-1, keepdim=True)), scores, -math.inf)
         best_scores, best = scores.topk(min(self.config.read, poses.shape[1]), -1)
         likely = scores.softmax(-1).gather(-1, best) >= _NEGLIGIBLE
@@ -168,7 +171,10 @@ class UprightNet(Network):
         reading = self._read_each(self.reader, positions, normals, poses)
         both = 0.5 * (reading.upright.view(best.shape) + best_scores)
         among = torch.where(likely, both, -math.inf).softmax(-1)
-        joint = among[..., None] * reading.scores.softmax(-1).view(*best.shape, -1)
+        light = scored.scores.view(*there.shape, -1)
+        light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
+        classes = (reading.scores.view_as(light) + _LIGHT * light).softmax(-1)
+        joint = among[..., None] * classes
         angle = azimuth_modes(reading.harmonics)[0][:, 0].view(best.shape)
         facing = _snapped(multiply(poses, _about_z(angle)), normals[:, None])
         chosen = joint.argmax(1)[..., None].expand(-1, -1, 4)
