@@ -84,10 +84,12 @@ def write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def plot_reliability(rows: list[dict[str, Any]], path: Path) -> None:
-    """The share of shapes whose candidate set holds a right up, against the probability that the set has."""
+    """Of the first model, the share of shapes whose candidate set holds a right up, against the set's probability."""
     figure, panel = plt.subplots(figsize=(5, 4), layout="constrained")
     panel.plot((0, 1), (0, 1), color="grey", linewidth=1, linestyle=":", label="perfectly calibrated")
     for row in rows:
+        if row["model"] != rows[0]["model"]:
+            continue
         label = f"{row['model']}, {_DATASETS[row['dataset']]}"
         panel.plot(LEVELS, [float(row[f"{level}"]) for level in LEVELS], marker="o", markersize=4, label=label)
     panel.set(xlabel="probability of the candidate set", ylabel="share of sets with a right up (10°)")

@@ -43,7 +43,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="ModelNet10")
     parser.add_argument("--shapes", type=int, default=60)
     given = parser.parse_args()
-    model = qecnet.load("modelnet10")
+    model = qecnet.load("modelnet10-features")
     found: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for number, item in enumerate(track(choose(open_dataset("modelnet10", given.data).items("test"), given.shapes))):
         generator = torch.Generator().manual_seed(derive_seed(number))

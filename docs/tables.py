@@ -332,6 +332,20 @@ def upright() -> str:
     return _table((*head, "10°, first three", "off by over 90°", "in the 90% set", "poses in the set"), rows)
 
 
+def upright_parts() -> str:
+    """What each part of the network that verifies candidates adds."""
+    rows = [
+        [
+            row["part"],
+            *(format_percent(float(row[share])) for share in ("within_5", "within_10")),
+            f"{float(row['median']):.1f}°",
+            format_percent(float(row["accuracy"]) if row["accuracy"] else None),
+        ]
+        for row in _rows("upright_parts.csv")
+    ]
+    return _table(("answer by", "up within 5°", "up within 10°", "median", "accuracy"), rows)
+
+
 def hundred() -> str:
     """The same file in many poses."""
     rows = _rows("hundred_poses.csv")
@@ -541,6 +555,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "unknown": unknown,
     "densities": densities,
     "upright": upright,
+    "upright-parts": upright_parts,
     "hundred": hundred,
     "calibration": calibration,
     "speed": speed,

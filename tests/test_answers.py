@@ -17,7 +17,7 @@ from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 
 STORED = Path(__file__).with_name("stored_answers.json")
-MODELS = ("modelnet10", "modelnet10-paper", "modelnet40", "modelnet40-paper")
+MODELS = ("modelnet10", "modelnet10-features", "modelnet10-paper", "modelnet40", "modelnet40-paper")
 SHAPES = [(kind, seed) for kind in FURNITURE_CLASSES for seed in (0, 1)]
 
 

@@ -82,7 +82,7 @@ def test_the_confidence_of_an_up_is_that_of_all_candidates_with_it():
 
 
 def test_a_model_that_compares_none_shares_its_confidence_among_equivalents(chairs):
-    answer = qecnet.load("modelnet10").predict(chairs[0])
+    answer = qecnet.load("modelnet10-features").predict(chairs[0])
     assert answer.verified == ()
     assert len(answer.candidates) == len(answer.equivalents)
     assert sum(candidate.probability for candidate in answer.candidates) == pytest.approx(answer.confidence)

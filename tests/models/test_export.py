@@ -93,7 +93,7 @@ def test_the_module_says_what_the_model_says(model):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["modelnet10", "modelnet10-paper", "modelnet40"])
+@pytest.mark.parametrize("name", ["modelnet10", "modelnet10-features", "modelnet10-paper"])
 def test_so_it_is_for_weights_that_ship(name, tmp_path):
     path = tmp_path / "model.onnx"
     result = CliRunner().invoke(app, ["export", str(path), "--model", name])

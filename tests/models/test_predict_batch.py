@@ -21,7 +21,7 @@ def paths(tmp_path_factory):
     return sorted(map(str, folder.iterdir()))
 
 
-@pytest.mark.parametrize("name", ["modelnet10", "modelnet10-paper", "upright"])
+@pytest.mark.parametrize("name", ["modelnet10-features", "modelnet10-paper", "upright"])
 @pytest.mark.parametrize("up", [None, (0.0, 0.1, 1.0)])
 def test_alone_reversed_and_in_part(paths, name, up):
     model = qecnet.load(name)

@@ -14,7 +14,7 @@ IDENTITY = (1.0, 0.0, 0.0, 0.0)
 
 @pytest.fixture(scope="session")
 def networks():
-    return Networks(qecnet.load("modelnet10"))
+    return Networks(qecnet.load("modelnet10-features"))
 
 
 @pytest.fixture(scope="session")

@@ -34,7 +34,7 @@ def take(folder: Path) -> None:
         rotate(page)
         save(page, folder / "view_candidates.png")
         page.select("kind", "chair")
-        page.select("model", "modelnet10")
+        page.select("model", "modelnet10-features")
         rotate(page)
         resize(driver, 420, 800)
         time.sleep(1)

@@ -137,7 +137,7 @@ def test_the_baseline_is_not_invariant(session, request_of):
 
 
 def test_the_baseline_does_not_depend_on_the_model(session, store, request_of):
-    model = qecnet.load("modelnet10")
+    model = qecnet.load("modelnet10-features")
     model.config = replace(model.config, frames=256)
     expected = unpack(session.respond(request_of(compare=True)))[0]["comparison"]
     found = unpack(Session("key", Networks(model), store).respond(request_of(compare=True)))[0]["comparison"]
@@ -189,7 +189,7 @@ def test_a_camera_inside_the_shape_is_one_sentence(session, request_of, camera):
 
 def test_another_model_is_loaded_when_it_is_asked_for(session, request_of):
     first, _ = unpack(session.respond(request_of()))
-    assert (first["model"], first["answer"]["candidates"]) == ("modelnet10", [])
+    assert (first["model"], first["answer"]["candidates"]) == ("modelnet10-features", [])
     header, _ = unpack(session.respond(request_of(model="upright")))
     assert header["model"] == "upright"
     shares = [candidate["probability"] for candidate in header["answer"]["candidates"]]

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from qecnet import DEFAULT_MODEL
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import ModelName
 from qecnet.cli._output import one_sentence
+
+_MODEL = "modelnet10-features"  # has capsules, whose votes the page shows
 
 
 def view(
@@ -18,7 +19,7 @@ def view(
         Path | None,
         typer.Argument(help="Mesh or point cloud to show first. Default: a shape from the gallery."),
     ] = None,
-    model: ModelName = DEFAULT_MODEL,
+    model: ModelName = _MODEL,
     host: Annotated[
         str,
         typer.Option(help="Address to listen on; 0.0.0.0 also serves other machines, without a password."),
