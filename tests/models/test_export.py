@@ -15,7 +15,17 @@ from qecnet.datasets import make_shape
 from qecnet.geometry import PrepareConfig
 from qecnet.models import Model
 from qecnet.models.export import ExportModule, example_inputs, export_onnx, largest_difference, list_inputs
-from qecnet.nn import FeatureConfig, FeatureNet, Neighbourhood, QECConfig, QECNet, UprightConfig, UprightNet
+from qecnet.nn import (
+    FeatureConfig,
+    FeatureNet,
+    Neighbourhood,
+    Network,
+    NetworkConfig,
+    QECConfig,
+    QECNet,
+    UprightConfig,
+    UprightNet,
+)
 from qecnet.nn.upright_reader import ReaderSize
 
 onnx = pytest.importorskip("onnx")
@@ -38,6 +48,7 @@ CONFIG = PrepareConfig(points=500, frames=64, method="centred")
 def model(request):
     """Weights that have learned nothing tell the runtimes apart as well as others do."""
     torch.manual_seed(0)
+    networks: dict[str, tuple[type[Network], NetworkConfig]]
     networks = {"features": (FeatureNet, FEATURES), "upright": (UprightNet, UPRIGHT), "paper": (QECNet, PAPER)}
     kind, config = networks[request.param]
     prepared = replace(CONFIG, candidates=kind.reads_candidates)

@@ -202,7 +202,7 @@ def test_another_model_is_loaded_when_it_is_asked_for(session, request_of):
 
 @pytest.mark.parametrize("name", ["nothing", "../../secret.safetensors", "x" * 9999])
 def test_only_models_of_the_viewer_are_loaded(session, request_of, name):
-    with pytest.raises(ValueError, match=r"it must be one of modelnet10, .*upright") as caught:
+    with pytest.raises(ValueError, match=r"it must be one of modelnet10-features, .*upright") as caught:
         session.respond(request_of(model=name))
     assert len(str(caught.value)) < 300
 

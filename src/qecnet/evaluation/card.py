@@ -11,11 +11,12 @@ from qecnet.models import load
 from qecnet.nn import count_parameters
 
 _DATA = {
+    "scanned_objects": "Google Scanned Objects (CC-BY 4.0), the half whose names' SHA-256 begins with 0 to 7",
     "modelnet10": "ModelNet10 (Princeton), official split; for research use, see https://modelnet.cs.princeton.edu",
     "modelnet40": "ModelNet40 (Princeton), official split; for research use, see https://modelnet.cs.princeton.edu",
     "shapes": "qecnet's own procedural shapes, free of third-party rights",
 }
-_SHOWN = ("epochs", "batch_size", "learning_rate", "schedule", "loss", "method", "subsamplings", "thinnest")
+_SHOWN = ("epochs", "batch_size", "learning_rate", "schedule", "loss", "method", "subsamplings", "thinnest", "views")
 
 
 def write_card(folder: Path) -> str:
@@ -39,6 +40,7 @@ def write_card(folder: Path) -> str:
         f"- **Network**: `{settings.config}`, {count_parameters(model.network):,} parameters, {settings.frames} local "
         f"reference frames per shape, {len(model.classes)} classes.",
         f"- **Data**: {_DATA.get(settings.dataset, settings.dataset)}. Trained on upright shapes only. {_points(run)}",
+        *([f"- **Orientation only**: {_DATA[settings.unlabelled]}."] if settings.unlabelled in _DATA else []),
         "- **Trained with**: `qec train --settings settings.json --data PATH --out RUN`",
         f"- **Settings**: {', '.join(f'{name} {getattr(settings, name)}' for name in _SHOWN)}; settings.json and the "
         "weights file have all of them.",

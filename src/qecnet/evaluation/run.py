@@ -79,6 +79,8 @@ class RunSettings:
     schedule: str | None = None
     subsamplings: int | None = None
     thinnest: float = 1.0
+    views: float = 0.0
+    unlabelled: str = ""
     start: str | None = None
 
 
