@@ -1,6 +1,6 @@
 """Accuracy and orientation error of a network on clouds of different densities.
 
-python -m benchmarks.densities ModelNet10.zip results/modelnet10-whole results/modelnet10 --cache FOLDER
+python -m benchmarks.densities ModelNet10.zip results/modelnet10-whole results/modelnet10-features --cache FOLDER
 
 Reads the held-out part of the train split at full density and thinned to a half, a quarter and an eighth; upright, with
 frames as in training (the paper's protocol). Writes one row for each run and density to results/densities.csv: the

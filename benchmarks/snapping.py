@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=300, help="shapes of each, chosen at random")
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for name in ("modelnet40", "modelnet10"):
+    for name in ("results/modelnet40-features", "modelnet10-features"):
         if getattr(given, name):
             rows += measure(name, getattr(given, name), given.shapes)
     write("snapping.csv", rows)

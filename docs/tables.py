@@ -134,7 +134,7 @@ def accuracy() -> str:
     rows[0][0] = f"**{rows[0][0]}**"
     best = [find_best(dataset).result(ClassificationResult, "paper") for dataset in DATASETS]
     easier = [format_percent(found.ar.accuracy) for found in best if found]
-    exact = f" (with frames rotated exactly, the best have {' and '.join(easier)})" if easier else ""
+    exact = f" (with frames rotated exactly, verified candidates have {' and '.join(easier)})" if easier else ""
     return SummaryTable("", head, rows).to_markdown() + (
         "\n\nAccuracy on the test shapes; all networks are trained on upright shapes only. Rotated shapes are "
         f"resampled, and their frames are estimated after the rotation{exact}.\n¹ With frames that are rotated with "
@@ -287,7 +287,7 @@ def unknown() -> str:
     ]
     return (
         f"ModelNet40's test split, each shape in a random pose: {rows[0]['known']} shapes of the ten classes that "
-        f"`modelnet10` knows, {rows[0]['unknown']} of the thirty others.\n\n" + _table(head, cells)
+        f"`modelnet10-features` knows, {rows[0]['unknown']} of the thirty others.\n\n" + _table(head, cells)
     )
 
 
@@ -423,8 +423,8 @@ def _bulk_rows() -> list[dict[str, str]]:
 
 
 def limits() -> str:
-    """Where accuracy is lost: learning, frames, or poses that are upside down or backwards."""
-    run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
+    """Where the accuracy of capsules with features is lost: learning, frames, or grossly wrong poses."""
+    run = EvaluatedRun(RESULTS / "modelnet10-features")
     names, poses = run.result(ClassificationResult), run.result(RotationResult)
     changes = run.result(EquivarianceResult)
     off = poses.modes.canonical.all.no_sym if poses else None

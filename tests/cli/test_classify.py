@@ -134,7 +134,7 @@ def test_who_is_not_sure_is_unknown(run, library):
 
 def test_the_symmetry_of_the_class_is_said(run, tmp_path):
     write(tmp_path / "stand.off", make_shape("night_stand", 1))
-    found = json.loads(run("classify", tmp_path / "stand.off", "--json").stdout)
+    found = json.loads(run("classify", tmp_path / "stand.off", "--json", "--model", "modelnet10-features").stdout)
     assert found["symmetry"] == {"night_stand": 4, "dresser": 2}[found["label"]]
 
 

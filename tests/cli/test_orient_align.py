@@ -161,7 +161,8 @@ def test_doubtful_files_are_left_alone_unless_forced(run, folder):
     refused = run(*arguments)
     assert refused.exit_code == 1
     assert "upright with confidence" in refused.stderr
-    assert "chair with confidence" in run(*arguments, "--model", "modelnet10").stderr
+    assert "upright with confidence" in run(*arguments, "--model", "modelnet10").stderr
+    assert "chair with confidence" in run(*arguments, "--model", "modelnet10-features").stderr
     assert not (folder / "out.ply").exists()
     assert run(*arguments, "--force-doubtful").exit_code == 0
     assert (folder / "out.ply").exists()

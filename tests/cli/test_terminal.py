@@ -121,7 +121,7 @@ def test_brackets_in_names_are_printed(folder, monkeypatch):
     (folder / "x").mkdir()
     weights = qecnet.load(qecnet.DEFAULT_MODEL)
     monkeypatch.setattr(weights, "classes", tuple(f"{name}[v2]" for name in weights.classes))
-    monkeypatch.setattr("qecnet.models.load", lambda name: weights)
+    monkeypatch.setattr("qecnet.models.load", lambda name, **options: weights)
     shown = run("classify", folder / "chair[v2].npy").stdout
     assert "chair[v2].npy" in shown
     assert "  chair[v2]" in shown

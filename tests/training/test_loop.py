@@ -12,7 +12,6 @@ from qecnet.cli.main import app
 from qecnet.datasets import open_dataset
 from qecnet.files import read_tensors
 from qecnet.nn import load_network
-from qecnet.training import command
 from qecnet.training.averaging import recalibrate
 from qecnet.training.batches import TrainingBatches
 from qecnet.training.distributed import Processes
@@ -111,7 +110,7 @@ def test_the_test_split_is_never_read(run, monkeypatch):
         test = tuple(replace(item, source=Forbidden()) for item in made.items("test"))
         return replace(made, splits={"train": made.items("train"), "test": test})
 
-    monkeypatch.setattr(command, "open_dataset", guarded)
+    monkeypatch.setattr("qecnet.datasets.open_dataset", guarded)
     run("run")
 
 

@@ -79,7 +79,7 @@ def index(
         loaded = load(model)
         if not path.parent.is_dir():
             raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
-        failures, earlier = (FailureLog(f"the table failures of {path / 'rows.sqlite'}") for _ in range(2))
+        failures, earlier = FailureLog(None), FailureLog(f"the table failures of {path / 'rows.sqlite'}")
         progress = Progress(0)
         with edit_library(path, loaded, replace=force) as opened:
             if (old := folder / INDEX_0_1).exists():

@@ -144,7 +144,7 @@ def _write(
     from qecnet.models import Failure
 
     confidence = answer.up_confidence
-    known = f"{answer.label} with" if answer.has_classes else "upright with"
+    known = "upright with" if answer.verified else f"{answer.label} with"
     if confidence < min_confidence:
         return Failure(
             answer.name,

@@ -177,7 +177,8 @@ class Model:
             The answer for each file, in order; a `Failure` for a file without one.
         """
         known, camera = _direction(up), _place(viewpoint)
-        return self._answer_batch([prepare_file(path, self.config, seed, camera) for path in paths], known, BATCH)
+        size = 0 if self.network.reads_alone else BATCH
+        return self._answer_batch([prepare_file(path, self.config, seed, camera) for path in paths], known, size)
 
     def _answer_batch(
         self, prepared: Sequence[Prepared | Failure], up: Tensor | None, size: int

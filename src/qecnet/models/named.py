@@ -15,7 +15,7 @@ from qecnet.schema import decode
 
 _WEIGHTS = Path(__file__).parent / "weights"
 _FAST_POINTS = 4096
-_WITHOUT_CLASSES = {"upright": "modelnet40"}  # a name for the weights of another, whose classes are left out
+_WITHOUT_CLASSES = {"upright": "modelnet40"}  # aliases: the weights of another model, loaded without its classes
 
 
 def list_models() -> list[str]:

@@ -36,12 +36,14 @@ class Network(nn.Module, ABC):
         has_poses: whether its poses say anything; otherwise they are the identity.
         normalises_batch: whether it trains on at least two clouds at a time.
         reads_candidates: whether it reads candidate poses, which `prepare` then proposes.
+        reads_alone: whether it reads the clouds of a batch one by one, so that a batch changes no bit of a prediction.
         class_bias: the name of a parameter that has one value for each class.
     """
 
     has_poses: ClassVar[bool] = True
     normalises_batch: ClassVar[bool] = False
     reads_candidates: ClassVar[bool] = False
+    reads_alone: ClassVar[bool] = False
     class_bias: ClassVar[str]
     title: ClassVar[str]
 
@@ -86,7 +88,7 @@ class Network(nn.Module, ABC):
             return self.predict_upright(points, up.to(points.positions).expand(len(points.positions), 3))
 
     def read_less(self) -> None:
-        """Give answers in less time that are a little less accurate, where the network knows how; by default, not."""
+        """Trade a little accuracy for speed, if the network supports it; does nothing by default."""
 
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules | None:
         """The patches and capsules of the one cloud that was predicted; None for a network without patches."""

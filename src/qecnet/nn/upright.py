@@ -59,9 +59,10 @@ class UprightConfig(NetworkConfig):
 class UprightNet(Network):
     """Candidates, a scorer and a reader. In training, clouds must be upright: their z axis is the right up."""
 
-    title = "candidates, verified"
+    title = "verified candidates"
     normalises_batch = True
     reads_candidates = True
+    reads_alone = True
     class_bias = "reader.classes.bias"
     config: UprightConfig
 
@@ -88,7 +89,7 @@ class UprightNet(Network):
         return Prediction.concatenate([self._verify(p[None], n[None], poses[poses.any(-1)]) for p, n, poses in clouds])
 
     def without_classes(self) -> "UprightNet":
-        """The same network with one class, which every shape is of: orientations and descriptors stay as they are."""
+        """The same network with one class, which every shape is of: candidates and descriptors stay as they are."""
         network = UprightNet(replace(self.config, classes=1))
         tensors = {name: t for name, t in self.state_dict().items() if ".classes." not in name}
         nothing = {name: torch.zeros_like(t) for name, t in network.state_dict().items() if name not in tensors}
