@@ -1,6 +1,6 @@
 """Draws how capsules with features predict a pose: the input, two passes with their votes, and the result.
 
-    python examples/two_looks.py results/modelnet10-features/weights.safetensors two_looks.png [--shape chair] [--seed 0]
+    python examples/two_looks.py results/modelnet10-features/weights.safetensors two_looks.png [--shape chair]
 
 The shape is procedural, in a random pose; no network was trained on it. Needs matplotlib.
 """
