@@ -289,7 +289,8 @@ def test_a_known_up_restricts_poses_and_rotates_with_the_shape(name, chair):
     up = 3 * rotate(tilt, z)
     about = torch.tensor([0.6, 0, 0, 0.8], dtype=torch.float64)
     shapes = [turned(chair, tilt), turned(chair, multiply(tilt, about))]
-    free, (first, second) = default.predict(shapes[0]), default.predict(shapes, up=up)
+    free = default.predict(shapes[0])
+    first, second = (default.predict(shape, up=up) for shape in shapes)
     assert torch.allclose(rotate(first.poses, z), rotate(tilt, z).expand(len(first.poses), 3), atol=1e-6)
     assert first.label == free.label
     assert torch.equal(first.activations, free.activations) or name == "modelnet10"  # which reads it from there
