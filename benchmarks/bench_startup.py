@@ -24,7 +24,7 @@ from qecnet.datasets import make_shape
 from qecnet.files import replace_when_done
 from qecnet.formats import read_cloud, write
 from qecnet.geometry import prepare
-from qecnet.models.export import INPUTS, export_onnx
+from qecnet.models.export import export_onnx, list_inputs
 
 ROOT = Path(__file__).parents[1]
 REPEATS = 3
@@ -56,7 +56,7 @@ def main() -> None:
         export_onnx(model, folder / "model.onnx")
         write(folder / "chair.off", make_shape("chair", 3))
         points = prepare(read_cloud(folder / "chair.off"), model.config, torch.Generator().manual_seed(0))
-        np.savez(folder / "given.npz", **{name: getattr(points, name)[None].numpy() for name in INPUTS})
+        np.savez(folder / "given.npz", **{name: getattr(points, name)[None].numpy() for name in list_inputs(model)})
         python = [sys.executable, "-c"]
         commands = {
             "qec classify chair.off": [str(Path(sys.executable).with_name("qec")), "classify", "chair.off"],
