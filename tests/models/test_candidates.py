@@ -184,7 +184,7 @@ def test_the_whole_shape_is_where_the_network_says_in_any_pose_place_and_units(c
 def test_a_fast_model_reads_less_and_is_not_mistaken_for_the_other(chairs):
     model, fast = qecnet.load("upright"), qecnet.load("upright", fast=True)
     assert isinstance(fast.network, UprightNet)
-    assert (fast.config.points, fast.network.config.read) == (4096, 1)
+    assert (fast.config.points, fast.config.frames, fast.network.config.read) == (4096, 512, 1)
     assert hash_model(fast) != hash_model(model)
     up = to_matrix(model.predict(chairs[0]).pose)[:, 2]
     assert to_matrix(fast.predict(chairs[0]).pose)[:, 2] @ up > 0.99

@@ -14,7 +14,7 @@ from qecnet.nn import UprightNet, load_network
 from qecnet.schema import decode
 
 _WEIGHTS = Path(__file__).parent / "weights"
-_FAST_POINTS = 4096
+_FAST_POINTS, _FAST_FRAMES = 4096, 512
 _WITHOUT_CLASSES = {"upright": "modelnet40"}  # aliases: the weights of another model, loaded without its classes
 
 
@@ -36,7 +36,8 @@ def load(
         name: of a model in the package, or the path of a weights file or of the folder of a run of `qec train`.
         device: where the network runs.
         poses: whether the network must predict poses; evaluation also measures baselines that only classify.
-        fast: trade some accuracy for time: 4,096 points describe a shape, and only the best candidate is read.
+        fast: trade some accuracy for time: 4,096 points describe a shape, and a network that verifies
+            candidates sees 512 frames and reads only the best one.
 
     Returns:
         The model.
@@ -53,7 +54,8 @@ def load(
         network, classes = network.without_classes(), ["object"]
     config = replace(prepare_config(about.get("settings"), file), candidates=network.reads_candidates)
     if fast:
-        config = replace(config, points=min(config.points, _FAST_POINTS))
+        frames = min(config.frames, _FAST_FRAMES) if network.reads_candidates else config.frames
+        config = replace(config, points=min(config.points, _FAST_POINTS), frames=frames)
         network.read_less()
     found = decode(about, _Calibration, file)
     temperatures = found.temperature, found.orientation_temperature
