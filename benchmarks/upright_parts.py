@@ -8,14 +8,13 @@ accuracy of models with classes.
 """
 
 import argparse
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 
 import torch
 from benchmarks.candidates import UP, choose, rotated_cloud
 from benchmarks.measure import RESULTS
-from benchmarks.upright import label_of, off
+from benchmarks.upright import label_of, off, write_rows
 from rich.progress import track
 from torch import Tensor
 
@@ -41,10 +40,7 @@ def main() -> None:
         for part, angle, correct in measure(model, item, number):
             found.setdefault(part, []).append((angle, correct))
     rows = [row(model.name, part, torch.tensor(values)) for part, values in found.items()]
-    with given.out.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    write_rows(given.out, rows)
     for one in rows:
         print(one)
 

@@ -132,9 +132,9 @@ def accuracy() -> str:
     rows.insert(paper + 1, ["QEC, as published ¹", *ours])
     head = ("", *(f"{name}, {pose}" for name in DATASETS.values() for pose in ("upright", "rotated")))
     rows[0][0] = f"**{rows[0][0]}**"
-    best = [find_best(dataset).result(ClassificationResult, "paper") for dataset in DATASETS]
-    easier = [format_percent(found.ar.accuracy) for found in best if found]
-    exact = f" (with frames rotated exactly, verified candidates have {' and '.join(easier)})" if easier else ""
+    best = [find_best(dataset) for dataset in DATASETS]
+    easier = [format_percent(f.ar.accuracy) for run in best if (f := run.result(ClassificationResult, "paper"))]
+    exact = f" (with frames rotated exactly, the first network has {' and '.join(easier)})" if easier else ""
     return SummaryTable("", head, rows).to_markdown() + (
         "\n\nAccuracy on the test shapes; all networks are trained on upright shapes only. Rotated shapes are "
         f"resampled, and their frames are estimated after the rotation{exact}.\n¹ With frames that are rotated with "

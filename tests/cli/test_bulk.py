@@ -71,7 +71,7 @@ def test_results_are_written_and_a_second_run_does_nothing(run, library, tmp_pat
     again = run("classify", library, "-o", tmp_path / "r.jsonl")
     assert again.exit_code == 1
     assert "0 done, 20 unchanged, 1 failed" in again.stdout
-    assert again.stderr == first.stderr + "note: 1 file failed before and was left; try again with --retry-failed\n"
+    assert again.stderr == first.stderr + "note: 1 file failed before and was skipped; try again with --retry-failed\n"
     assert (tmp_path / "r.jsonl").read_bytes() == before
 
 
@@ -229,7 +229,7 @@ def test_files_that_could_not_be_indexed_are_retried_on_request(run, library):
         assert "0 removed, 1 failed); " in result.stdout
         reason, *note = result.stderr.splitlines()
         assert reason.startswith(f"qec: {library}/bad.ply: ")
-        assert note == ["note: 1 file failed before and was left; try again with --retry-failed"] * (lines - 1)
+        assert note == ["note: 1 file failed before and was skipped; try again with --retry-failed"] * (lines - 1)
 
 
 def test_shards_of_an_index_are_joined(run, library):
@@ -249,7 +249,7 @@ def test_shards_of_an_index_are_joined(run, library):
     )
     again = run("index", library)
     assert "20 shapes (0 new or changed, 20 unchanged, 0 removed, 1 failed)" in again.stdout
-    assert again.stderr.endswith("\nnote: 1 file failed before and was left; try again with --retry-failed\n")
+    assert again.stderr.endswith("\nnote: 1 file failed before and was skipped; try again with --retry-failed\n")
     assert "exists already; overwrite it with --force" in run("merge", library / "qec-index").stderr
 
 

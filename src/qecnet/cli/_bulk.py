@@ -162,7 +162,9 @@ def share_answers(
 def note_failed_before(count: int) -> None:
     """Says how many files are left alone because they failed before."""
     if count:
-        files = "1 file failed before and was left" if count == 1 else f"{count:,} files failed before and were left"
+        files = (
+            "1 file failed before and was skipped" if count == 1 else f"{count:,} files failed before and were skipped"
+        )
         typer.echo(f"note: {files}; try again with --retry-failed", err=True)
 
 

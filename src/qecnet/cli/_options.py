@@ -111,9 +111,7 @@ ModelName = Annotated[
         help="Name of a model in the package (see qec models), a weights file, or the folder of a run.",
     ),
 ]
-Fast = Annotated[
-    bool, typer.Option("--fast", help="Take less time for each file, with slightly less accurate results.")
-]
+Fast = Annotated[bool, typer.Option("--fast", help="Use fewer points and frames: faster, slightly less accurate.")]
 Seed = Annotated[
     int, typer.Option(min=0, metavar="INTEGER", callback=_check_seed, help="Seed of the random sampling of points.")
 ]

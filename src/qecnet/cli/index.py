@@ -133,7 +133,7 @@ def _common_folder(files: list[str]) -> str:
 
 @contextmanager
 def _show_comparing() -> Iterator[Callable[[int, int], None]]:
-    """Shows how many files that may only have another name or time of change have been compared by their content."""
+    """Show the progress of comparing files by content that may only have been renamed or touched."""
     from qecnet.bulk import Progress
 
     line, start = ProgressLine("comparing: "), 0.0

@@ -164,8 +164,9 @@ class Model:
     ) -> list[Answer | Failure]:
         """Predict at most `BATCH` files in this process, on one thread.
 
-        The network always reads `BATCH` shapes, with the last one repeated if necessary. So an answer is the same, bit
-        for bit, whatever the other files are; sums over batches of other sizes differ in the last bits.
+        An answer is the same, bit for bit, whatever the other files are. Sums over batches of other sizes differ in the
+        last bits, so a network that reads a batch at once always gets `BATCH` shapes, the last one repeated if
+        necessary.
 
         Args:
             paths: the files.

@@ -116,7 +116,7 @@ def _keep_unreachable(rows: Catalogue, folder: Path) -> None:
 def _compare_contents(rows: Catalogue, folder: Path, show: Callable[[int, int], None]) -> tuple[int, int]:
     """Keep the rows of files that only have another time of change or another name, and take them off `found`.
 
-    They are known by their hashes; what they have told is committed every second.
+    They are known by their hashes; results are committed every second.
 
     Returns:
         How many files have only another time of change, and how many another name.

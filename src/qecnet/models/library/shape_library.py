@@ -118,7 +118,7 @@ class Library:
         fail_before: Callable[[Failure], None] = lambda failure: None,
         show: Callable[[int, int], None] = lambda done, total: None,
     ) -> Changes:
-        """Remove and rename the shapes whose files were, and find those that have to be indexed, see `missing`.
+        """Remove and rename the rows of removed and renamed files, and find the files to index, see `missing`.
 
         Args:
             folder: the folder that paths are relative to.
