@@ -118,7 +118,7 @@ $(READY): $(DEMO_READY)
 	$(INSTALL) -e '.[dev]'
 	@touch $@
 
-$(DEMO_READY): pyproject.toml constraints.txt
+$(DEMO_READY): pyproject.toml constraints.txt hatch_build.py $(wildcard src/qecnet/compiled/*.cpp src/qecnet/compiled/*.h)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' \
 		|| { echo "qecnet needs Python 3.10 or newer; $(PYTHON) is $$($(PYTHON) --version 2>&1)" >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)

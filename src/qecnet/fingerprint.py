@@ -11,11 +11,11 @@ from pathlib import Path
 
 @cache
 def code_hash(package: str, *patterns: str) -> str:
-    """Hash the modules of a package that match, without their layout, comments and docstrings.
+    """Hash the sources of a package that match; Python without its layout, comments and docstrings.
 
     Args:
         package: the package's dotted name.
-        patterns: file-name globs within it; each has to match at least one module.
+        patterns: file-name globs within it; each has to match at least one file.
 
     Returns:
         16 hexadecimal digits.
@@ -30,11 +30,14 @@ def code_hash(package: str, *patterns: str) -> str:
     paths: set[Path] = set()
     for pattern in patterns:
         if not (matches := set(folder.glob(pattern))):
-            raise FileNotFoundError(f"{package}: no module matches {pattern}; name the modules that there are")
+            raise FileNotFoundError(f"{package}: no file matches {pattern}; name the files that there are")
         paths |= matches
     digest = hashlib.sha256()
     for path in sorted(paths):
-        digest.update(path.name.encode() + ast.dump(_without_docstrings(ast.parse(path.read_bytes()))).encode())
+        code = path.read_bytes()
+        if path.suffix == ".py":
+            code = ast.dump(_without_docstrings(ast.parse(code))).encode()
+        digest.update(path.name.encode() + code)
     return digest.hexdigest()[:16]
 
 

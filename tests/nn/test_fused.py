@@ -1,30 +1,23 @@
 """The compiled operator: as `route` in eager mode, forward and backward, and as indifferent to what is masked."""
 
-import shutil
-import warnings
 from dataclasses import replace
 
 import pytest
 import torch
 from tests.nn.clouds import random_cloud
 
+from qecnet.compiled import use_compiled_operators
 from qecnet.geometry import farthest_points
-from qecnet.nn import Capsules, Pooling, QECModule, fused, use_compiled_operators
-from qecnet.nn.fused import build
+from qecnet.nn import Capsules, Pooling, QECModule, fused
 
 WEIGHTINGS = ["sigmoid", "linear", "lq"]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def compiled(tmp_path_factory):
-    if not any(map(shutil.which, ("c++", "g++", "clang++"))):
-        pytest.skip("there is no C++ compiler")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
-        build.library.cache_clear()
-        assert use_compiled_operators()
+@pytest.fixture(autouse=True)
+def compiled():
+    assert use_compiled_operators()
     yield
-    use_compiled_operators(False)
+    use_compiled_operators()
 
 
 def make_modules(dtype, weighting="sigmoid", iterations=3, exponent=1.0, nonlinearity="none"):
@@ -177,24 +170,3 @@ def test_pooling_graphs_are_those_of_each_cloud_on_its_own():
             assert torch.equal(centres[cloud, :reached], usable[chosen])
             assert torch.equal(mask[cloud, :reached], present)
             assert torch.equal(neighbours[cloud, :reached][present], usable[nearest][present])
-
-
-def test_without_a_compiler_a_warning_says_so(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    build.library.cache_clear()
-    with pytest.warns(UserWarning, match=r"not compiled, and networks are slower: there is no C\+\+ compiler"):
-        assert not use_compiled_operators()
-    monkeypatch.undo()
-    with warnings.catch_warnings(action="error"):
-        assert use_compiled_operators()
-
-
-def test_a_compiler_that_fails_is_named(monkeypatch, tmp_path):
-    monkeypatch.setenv("CXX", shutil.which("false"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    build.library.cache_clear()
-    with pytest.warns(UserWarning, match="networks are slower: .*false failed"):
-        assert not use_compiled_operators()
-    monkeypatch.undo()
-    build.library.cache_clear()
-    assert use_compiled_operators()

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion, rotate, to_matrix
+from qecnet.compiled import use_compiled_operators
 from qecnet.geometry import OrientedPoints, propose_poses
-from qecnet.nn import create_network, use_compiled_operators
+from qecnet.nn import create_network
 from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
 from qecnet.nn.upright_edges import pool_edges, see_neighbours
 from qecnet.nn.upright_reader import ReaderSize, UprightReader
@@ -164,10 +165,9 @@ def test_one_cloud_from_many_ups_is_the_same_as_a_copy_for_each():
 
 @pytest.fixture
 def fused():
-    if not use_compiled_operators():
-        pytest.skip("there is no C++ compiler")
+    assert use_compiled_operators()
     yield
-    use_compiled_operators(False)
+    use_compiled_operators()
 
 
 def test_compiled_edges_and_their_gradients_are_those_of_pytorch(fused):

@@ -143,6 +143,7 @@ def _layout(
         "seed": seed,
         "code": [
             code_hash("qecnet.geometry", "*.py"),
+            code_hash("qecnet.compiled", "frames.cpp", "hull.cpp", "snapping.cpp"),
             code_hash("qecnet.algebra", "quaternion.py"),
             code_hash("qecnet.datasets", "_cache_*.py"),
             code_hash("qecnet.datasets", "camera_views.py"),

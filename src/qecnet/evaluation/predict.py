@@ -196,6 +196,7 @@ def _key(model: Model, dataset: Dataset, split: str, job: _Job, numbers: Sequenc
         "classes": list(classes),
         "code": [
             *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn")),
+            code_hash("qecnet.compiled", "*.cpp", "*.h"),
             code_hash("qecnet.datasets", "transforms.py", "camera_views.py"),
             code_hash("qecnet.evaluation", "predict.py", "views.py", "corruption.py"),
             code_hash("qecnet.models", "inputs.py"),

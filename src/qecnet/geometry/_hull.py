@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import ConvexHull
+from scipy.spatial import ConvexHull, QhullError
 
+from qecnet.compiled import is_compiled
+from qecnet.geometry._compiled import merge_compiled, reach_compiled
 from qecnet.geometry._support import Array
 
 FLAT = 1e-4
@@ -42,15 +44,17 @@ def resting_directions(points: Array, most: int) -> Array:
         return np.zeros((0, 3))
     if extents == 1:
         return np.stack((axes[:, 2], -axes[:, 2]))
+    indices = np.arange(len(points))
     if extents == 2:
-        # A sheet of some thickness has a hull, whose narrow faces are the sheet's edges.
-        thickness = FLAT * axes[:, 0]
-        points = points - np.outer(points @ axes[:, 0], axes[:, 0])
-        points = np.concatenate((points + thickness, points - thickness))
-    hull = ConvexHull(points)
+        points, indices = _sheet(points, axes)
+    try:
+        hull = ConvexHull(points)
+    except QhullError:  # a cloud that is nearly flat may be too much for its arithmetic
+        points, indices = _sheet(points, axes)
+        hull = ConvexHull(points)
     start, *ends = (points[corner] for corner in hull.simplices.T)
     areas = np.linalg.norm(np.cross(ends[0] - start, ends[1] - start), axis=1)
-    down, lowest = _merge_faces(hull.equations[:, :3], areas, hull.simplices.min(1))
+    down, lowest = _merge_faces(hull.equations[:, :3], areas, indices[hull.simplices].min(1))
     corners = points[hull.vertices]
     height = (corners @ down.T).max(0)
     rise = _tilted_height(corners, down, axes) - height * np.cos(TILT)
@@ -59,8 +63,28 @@ def resting_directions(points: Array, most: int) -> Array:
     return -down[order[:most]]
 
 
+def _sheet(points: Array, axes: Array) -> tuple[Array, Array]:
+    """A flat cloud as a sheet of some thickness, which has a hull; its narrow faces are the sheet's edges.
+
+    Returns:
+        The corners of both sides, and their indices; those of the second side follow all of the first.
+    """
+    across, along = axes[:, 0], axes[:, 1:]
+    corners = np.sort(ConvexHull(points @ along).vertices)
+    flat = points[corners] @ along @ along.T
+    return np.concatenate((flat + FLAT * across, flat - FLAT * across)), np.append(corners, corners + len(points))
+
+
 def _merge_faces(normals: Array, areas: Array, indices: Array) -> tuple[Array, Array]:
     """Outward normals (M, 3) and lowest indices (M,) of merged faces: first the one with most area near it."""
+    if is_compiled():
+        down, lowest = merge_compiled(normals, areas, indices, _FACES, _MERGED)
+    else:
+        down, lowest = _merge_plainly(normals, areas, indices)
+    return down / np.linalg.norm(down, axis=1, keepdims=True), lowest
+
+
+def _merge_plainly(normals: Array, areas: Array, indices: Array) -> tuple[Array, Array]:
     near = normals @ normals.T > _MERGED
     free = np.ones(len(areas), bool)
     merged, lowest = [], []
@@ -72,8 +96,7 @@ def _merge_faces(normals: Array, areas: Array, indices: Array) -> tuple[Array, A
             lowest.append(indices[same].min())
             if len(merged) == _FACES:
                 break
-    down = np.stack(merged)
-    return down / np.linalg.norm(down, axis=1, keepdims=True), np.array(lowest)
+    return np.stack(merged), np.array(lowest)
 
 
 def _tilted_height(corners: Array, down: Array, axes: Array) -> Array:
@@ -85,5 +108,6 @@ def _tilted_height(corners: Array, down: Array, axes: Array) -> Array:
     y = np.cross(down, x)
     angles = np.arange(_DIRECTIONS)[:, None, None] * (2 * np.pi / _DIRECTIONS)
     tilted = np.cos(TILT) * down + np.sin(TILT) * (np.cos(angles) * x + np.sin(angles) * y)
-    heights = (tilted.reshape(-1, 3) @ corners.T).max(1)
+    tilted = tilted.reshape(-1, 3)
+    heights = reach_compiled(corners, tilted) if is_compiled() else (tilted @ corners.T).max(1)
     return np.asarray(heights.reshape(_DIRECTIONS, -1).min(0))

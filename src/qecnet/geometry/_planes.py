@@ -12,7 +12,9 @@ import numpy as np
 import torch
 from threadpoolctl import ThreadpoolController
 
-from qecnet.geometry._support import LEAF, Array, Centred, search_tree
+from qecnet.compiled import is_compiled
+from qecnet.geometry._compiled import sums_compiled
+from qecnet.geometry._support import FAR, Array, Centred, search_tree
 
 GAP = 1e-4
 """Two eigenvalues closer than this share of the largest leave the axis between them undecided."""
@@ -21,7 +23,6 @@ FEWEST = 3
 """A plane needs three points."""
 
 _LOST = 8  # roundings of a sum's size: measured to bound what sums over a few hundred points lose
-_FAR = 1e15  # farther than anything that matters, with squares that float32 holds
 # Measured: with these, products stay in cache and few candidates are far from all queries of their group.
 _GROUP = 96  # queries in a block, at most
 _WIDEST = 4  # radii that a block may measure from side to side: sums about its middle lose little to cancellation
@@ -44,10 +45,12 @@ def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dt
     over such a block is faster than a walk of the tree for each query. Works in `dtype`, on torch's number of threads.
     """
     kind = np.float64 if dtype == torch.float64 else np.float32
-    ordered = np.clip(cloud.points[cloud.tree.indices].T, -_FAR, _FAR).astype(kind)
-    # What fills the last cell up is too far away to be near anything.
-    cells = np.concatenate([ordered, np.full((3, -len(cloud.points) % LEAF), _FAR, kind)], axis=1).reshape(3, -1, LEAF)
-    low, high = cells.min(2), np.where(cells < _FAR, cells, -_FAR).max(2)
+    # One bound for all places: what each has lost depends on its block, and so on how the cloud is turned.
+    lost = _LOST * float(np.finfo(kind).eps) * (_WIDEST * radius) ** 2
+    if is_compiled():
+        return planes_of_sums(sums_compiled(cloud, kind, queries, radius), lost, cloud.rounding)
+    cells, _ = cloud.cells(kind)
+    low, high = cells.min(2), np.where(cells < FAR, cells, -FAR).max(2)
     order = search_tree(queries).indices
     sums = np.empty((len(queries), 10))
 
@@ -68,8 +71,6 @@ def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dt
     # Products this small gain nothing from BLAS's own threads, which wait for each other where cores are shared.
     with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
         deque(pool.map(fill, [starts[i::threads] for i in range(threads)]), maxlen=0)
-    # One bound for all places: what each has lost depends on its block, and so on how the cloud is turned.
-    lost = _LOST * float(np.finfo(kind).eps) * (_WIDEST * radius) ** 2
     return planes_of_sums(sums.T, lost, cloud.rounding)
 
 

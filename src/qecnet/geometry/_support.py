@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor
 Array = NDArray[Any]
 
 LEAF = 16
+FAR = 1e15  # farther than anything that matters, with squares that float32 holds
 _PROBES = 512
 
 LEVEL = 3e-5
@@ -35,6 +36,7 @@ class Centred:
     centre: Array
     radius: float
     rounding: float
+    _cells: dict[type[np.floating], tuple[Array, Array]] = field(default_factory=dict, repr=False, compare=False)
 
     def of(self, positions: Tensor) -> Array:
         """Brings (M, 3) positions given in the cloud's own coordinates along."""
@@ -44,6 +46,24 @@ class Centred:
     def tree(self) -> cKDTree:
         """Finds neighbours among `points`."""
         return search_tree(self.points)
+
+    def cells(self, kind: type[np.floating]) -> tuple[Array, Array]:
+        """Runs of points that are near each other, and where they come from.
+
+        Args:
+            kind: precision of the points.
+
+        Returns:
+            Points (3, C, `LEAF`), of which the last ones are farther than anything that matters if they fill a run up;
+            and indices (C · LEAF,) int64 into `points`, −1 for those.
+        """
+        if kind not in self._cells:
+            missing = -len(self.points) % LEAF
+            ordered = np.clip(self.points[self.tree.indices].T, -FAR, FAR).astype(kind)
+            filled = np.concatenate([ordered, np.full((3, missing), FAR, kind)], axis=1)
+            index = np.concatenate([self.tree.indices, np.full(missing, -1)]).astype(np.int64)
+            self._cells[kind] = filled.reshape(3, -1, LEAF), index
+        return self._cells[kind]
 
     def median_reach(self, neighbour: int) -> float:
         """Median distance to the neighbour of that rank; 0 for clouds too small to have one.

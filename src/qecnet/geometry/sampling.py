@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from qecnet.compiled import is_compiled
+from qecnet.geometry._compiled import farthest_compiled
 from qecnet.geometry._support import Centred, centred, check_cloud
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.mesh import Mesh
@@ -62,7 +64,10 @@ def choose_farthest(cloud: Centred, count: int, points: Tensor, start: int | Non
     array = cloud.points
     if start is None:
         start = int(np.square(array).sum(1).argmax())
-    axes = np.ascontiguousarray(array.T, dtype=np.float64 if points.dtype == torch.float64 else np.float32)
+    kind = np.float64 if points.dtype == torch.float64 else np.float32
+    if is_compiled():
+        return torch.from_numpy(farthest_compiled(cloud, kind, count, start)).to(points.device)
+    axes = np.ascontiguousarray(array.T, dtype=kind)
     offsets, nearest = np.empty_like(axes), np.full(len(array), np.inf, axes.dtype)
     distance = offsets[0]
     chosen = np.empty(count, np.int64)

@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from qecnet.algebra import left_matrix, multiply, to_matrix
+from qecnet.algebra import is_exporting, left_matrix, multiply, to_matrix
+from qecnet.compiled import is_compiled
+from qecnet.geometry._compiled import climb_compiled
 
 EVIDENCE = 0.1
 """Normals decide a rotation about an axis when the objective's curvature about it, over 4, is at least this.
@@ -89,6 +91,8 @@ def climb(pose: Tensor, moment: Tensor, steps: int = _STEPS) -> Tensor:
     Such a rotation is found by the power method on Davenport's matrix, from the pose itself: unlike a singular value
     decomposition, it leaves alone what a gradient of low rank does not decide.
     """
+    if _is_compiled_for(pose, moment):
+        return climb_compiled(pose, moment, steps, _SQUARINGS)
     davenport, identity = _DAVENPORT.to(pose), torch.eye(4, dtype=pose.dtype, device=pose.device)
     leading = pose.shape[:-1]
     for _ in range(steps):
@@ -101,6 +105,17 @@ def climb(pose: Tensor, moment: Tensor, steps: int = _STEPS) -> Tensor:
             product = product @ product
         pose = normalize((product @ pose[..., None])[..., 0], dim=-1)
     return pose
+
+
+def _is_compiled_for(pose: Tensor, moment: Tensor) -> bool:
+    return (
+        pose.dtype == moment.dtype == torch.float64
+        and pose.device.type == "cpu"
+        and (moment.dim() == 2 or moment.shape[:-2] == pose.shape[:-1])
+        and not (torch.is_grad_enabled() and (pose.requires_grad or moment.requires_grad))
+        and not is_exporting()
+        and is_compiled()
+    )
 
 
 def alignments(pose: Tensor, moment: Tensor) -> Tensor:

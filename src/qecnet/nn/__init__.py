@@ -5,7 +5,6 @@ Poses are quaternions, WXYZ, Hamilton, unit; a capsule of activation 0 is masked
 
 from .capsules import Capsules, Pooling
 from .features import FeatureConfig, FeatureNet, Neighbourhood
-from .fused import use_compiled_operators
 from .kernel import Nonlinearity, TransformKernel
 from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from .module import QECModule
@@ -70,5 +69,4 @@ __all__ = [
     "start_from",
     "training_defaults",
     "upright_distance",
-    "use_compiled_operators",
 ]

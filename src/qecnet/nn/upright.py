@@ -292,6 +292,5 @@ register_network(
         "aligned": 1.0,
         "stretch": 1.3,
         "weight_decay": 0.05,
-        "fused": True,
     },
 )

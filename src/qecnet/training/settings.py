@@ -31,6 +31,9 @@ else:
     import tomli as tomllib
 
 
+_FORMER = ("fused",)  # settings in files of earlier versions: compiled operators are always used now
+
+
 @dataclass(frozen=True)
 class Settings:
     """All settings of a training run. Defaults are the paper's; `make_settings` applies those of other networks.
@@ -70,8 +73,6 @@ class Settings:
         ema: decay of the moving average of the weights, which is then validated and saved; 0 for none.
         validation: fraction of the train split that is held out; 0 to train on all of it.
         validate_every: number of epochs between validations.
-        fused: whether routing, or the neighbourhoods of the network `upright`, are compiled. Training is then several
-            times as fast on a CPU, and its numbers differ by rounding (`qecnet.nn.use_compiled_operators`).
         seed: of the initial weights, the order of shapes and the augmentation. Frames and the held-out shapes do not
             depend on it.
     """
@@ -117,7 +118,6 @@ class Settings:
     ema: float = 0.0
     validation: float = 0.1
     validate_every: int = 1
-    fused: bool = False
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -184,7 +184,7 @@ def make_settings(given: Mapping[str, Any]) -> Settings:
     Raises:
         ValueError: for an unknown name, or a value of the wrong type or range.
     """
-    values = {name: checked(name, value) for name, value in given.items()}
+    values = {name: checked(name, value) for name, value in given.items() if name not in _FORMER}
     return Settings(**{**_preset(values.get("config", "paper")), **values})
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from qecnet.datasets import derive_seed
 from qecnet.models import weights_file
-from qecnet.nn import Network, start_from, use_compiled_operators
+from qecnet.nn import Network, start_from
 from qecnet.training.averaging import update_average
 from qecnet.training.batches import Batch
 from qecnet.training.checkpoint import State
@@ -44,8 +44,6 @@ def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
 
 def new_state(settings: Settings, classes: Sequence[str], device: torch.device) -> State:
     """Create the state of a run before its first step: the network and its optimizer on a device."""
-    if settings.fused:
-        use_compiled_operators()
     network = initial_network(settings, classes).to(device)
     average = copy.deepcopy(network).requires_grad_(False) if settings.ema > 0 else None
     return State(network, create_optimizers(network, settings), average)

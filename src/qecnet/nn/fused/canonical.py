@@ -5,7 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .build import LANES, call
+from ...compiled import call
+from .routed import LANES
 
 
 def canonical_fused(positions: Tensor, poses: Tensor, activations: Tensor) -> Tensor:

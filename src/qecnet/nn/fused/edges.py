@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .build import call
+from ...compiled import call
 
 _LANES, _TOGETHER, _MOST = 16, 4, 256
 

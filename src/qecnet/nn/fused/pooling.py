@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .build import call
+from ...compiled import call
 
 
 def pool_fused(points: Tensor, valid: Tensor, starts: Tensor, count: int, size: int) -> tuple[Tensor, Tensor, Tensor]:

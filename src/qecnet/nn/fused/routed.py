@@ -6,8 +6,11 @@ import torch
 from torch import Tensor, nn
 
 from ...algebra import Weighting
+from ...compiled import call
 from .._slices import scratch
-from .build import LANES, call
+
+LANES = 8
+"""How many capsules are worked on at once, as in algebra.h."""
 
 
 class _Setting(NamedTuple):

@@ -248,10 +248,10 @@ void backward(const Sizes& n, long cloud, const float* poses, const float* activ
 
 extern "C" {
 
-void route_forward(long clouds, long points, long groups, long channels, long iterations, long weighting, float exponent,
+void route_forward(long clouds, long points, long groups, long channels, long iterations, long weighting, double exponent,
                    long threads, const float* poses, const float* activations, float* votes, float* inverses,
                    float* means, float* moments, float* agreements) {
-    const Sizes n = {clouds, points, groups, channels, iterations, exponent};
+    const Sizes n = {clouds, points, groups, channels, iterations, (float)exponent};
     const auto run = weighting == SIGMOID ? forward<SIGMOID> : weighting == LINEAR ? forward<LINEAR> : forward<LQ>;
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (long i = 0; i < clouds * groups; i++)
@@ -259,10 +259,10 @@ void route_forward(long clouds, long points, long groups, long channels, long it
 }
 
 void route_backward(long clouds, long points, long groups, long channels, long iterations, long weighting,
-                    float exponent, long threads, const float* poses, const float* activations, const float* votes,
+                    double exponent, long threads, const float* poses, const float* activations, const float* votes,
                     const float* inverses, const float* means, const float* moments, const float* for_means,
                     const float* for_agreements, float* for_transforms, float* for_poses, float* for_activations) {
-    const Sizes n = {clouds, points, groups, channels, iterations, exponent};
+    const Sizes n = {clouds, points, groups, channels, iterations, (float)exponent};
     const auto run = weighting == SIGMOID ? backward<SIGMOID> : weighting == LINEAR ? backward<LINEAR> : backward<LQ>;
 #pragma omp parallel for num_threads(threads) schedule(dynamic)
     for (long cloud = 0; cloud < clouds; cloud++)

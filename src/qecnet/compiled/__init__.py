@@ -1,0 +1,75 @@
+"""Operators in C++: what NumPy and PyTorch do in many passes, in one.
+
+They are compiled when the package is installed (hatch_build.py) and used wherever they apply, on a CPU. Each has a plain
+version in NumPy or PyTorch, which is used where there is no compiled one; results differ by rounding.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+__all__ = ["call", "is_compiled", "use_compiled_operators"]
+
+_LEVELS = {"AVX512": ("x86-64-v4", "x86-64-v3", "any"), "AVX2": ("x86-64-v3", "any")}
+_on = True
+
+
+def use_compiled_operators(on: bool = True) -> bool:
+    """Switch compiled operators on, as they are at first, or off with `on=False`.
+
+    Returns:
+        Whether they are in use now; never where the package was installed without a C++ compiler.
+    """
+    global _on
+    _on = on
+    return is_compiled()
+
+
+def is_compiled() -> bool:
+    """Whether compiled operators are in use."""
+    return _on and _library() is not None
+
+
+def call(name: str, *arguments: float | Tensor | NDArray[Any] | None) -> None:
+    """Call an operator.
+
+    Args:
+        name: of the function.
+        arguments: whole numbers, other numbers, contiguous arrays and tensors on the CPU in the type that the operator
+            expects; None for a result that is not wanted.
+    """
+    library = _library()
+    assert library is not None
+    getattr(library, name)(*map(_as_c, arguments))
+
+
+def _as_c(argument: float | Tensor | NDArray[Any] | None) -> ctypes.c_long | ctypes.c_double | ctypes.c_void_p:
+    if isinstance(argument, Tensor):
+        return ctypes.c_void_p(argument.data_ptr())
+    if isinstance(argument, np.ndarray):
+        return ctypes.c_void_p(argument.ctypes.data)
+    if argument is None:
+        return ctypes.c_void_p(None)
+    return ctypes.c_long(argument) if isinstance(argument, int) else ctypes.c_double(argument)
+
+
+@functools.cache
+def _library() -> ctypes.CDLL | None:
+    """The library that was compiled from the sources beside this file, for the best processor that this one can be."""
+    folder = Path(__file__).parent
+    sources = sorted([*folder.glob("*.cpp"), *folder.glob("*.h")])
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    for level in _LEVELS.get(torch.backends.cpu.get_cpu_capability(), ("any",)):
+        path = folder / f"operators-{digest}-{level}.so"
+        if path.exists():
+            return ctypes.CDLL(str(path))
+    return None

@@ -1,0 +1,55 @@
+"""Operators are compiled at installation; without a compiler, the package is installed without them."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from hatch_build import compile_operators
+
+import qecnet.compiled
+from qecnet.compiled import is_compiled
+
+FOLDER = Path(qecnet.compiled.__file__).parent
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """The sources, without what was compiled from them; one small file is enough to compile."""
+    shutil.copy(FOLDER / "snapping.cpp", tmp_path)
+    return tmp_path
+
+
+def test_this_installation_has_the_operators_of_its_sources():
+    assert is_compiled()
+
+
+def test_what_is_compiled_is_kept_until_the_sources_change(folder):
+    warnings: list[str] = []
+    built = compile_operators(folder, warnings.append)
+    assert built
+    assert not warnings
+    stamps = [path.stat().st_mtime_ns for path in built]
+    assert compile_operators(folder, warnings.append) == built
+    assert [path.stat().st_mtime_ns for path in built] == stamps
+    (folder / "snapping.cpp").write_text((folder / "snapping.cpp").read_text() + "// changed\n")
+    again = compile_operators(folder, warnings.append)
+    assert sorted(folder.glob("operators-*")) == sorted(again)
+    assert not set(again) & set(built)
+
+
+def test_without_a_compiler_a_warning_says_so(folder, monkeypatch):
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("CXX", raising=False)
+    warnings: list[str] = []
+    assert compile_operators(folder, warnings.append) == []
+    assert warnings == ["no C++ compiler was found: qecnet is installed without compiled operators, and slower"]
+
+
+def test_a_compiler_that_fails_is_named_and_leaves_nothing(folder):
+    (folder / "snapping.cpp").write_text("this is not C++\n")
+    warnings: list[str] = []
+    assert compile_operators(folder, warnings.append) == []
+    assert len(warnings) == 1
+    assert "failed (" in warnings[0]
+    assert "snapping.cpp" in warnings[0]
+    assert list(folder.iterdir()) == [folder / "snapping.cpp"]
