@@ -1,4 +1,4 @@
-"""Compiled operators of the geometry: the same choices, sums and poses as in NumPy and PyTorch, at the hard places, too."""
+"""Compiled operators of the geometry: the same choices, sums and poses as in NumPy and PyTorch, also at hard places."""
 
 import numpy as np
 import pytest

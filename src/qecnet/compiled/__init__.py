@@ -1,7 +1,7 @@
 """Operators in C++: what NumPy and PyTorch do in many passes, in one.
 
-They are compiled when the package is installed (hatch_build.py) and used wherever they apply, on a CPU. Each has a plain
-version in NumPy or PyTorch, which is used where there is no compiled one; results differ by rounding.
+They are compiled when the package is installed (hatch_build.py) and used wherever they apply, on a CPU. Each has a
+plain version in NumPy or PyTorch, which is used where there is no compiled one; results differ by rounding.
 """
 
 from __future__ import annotations
