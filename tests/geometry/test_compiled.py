@@ -40,6 +40,7 @@ CLOUDS = {
     "two points": torch.tensor([[0.0, 0, 0], [1, 2, 3]], dtype=torch.float64),
     "a full leaf": ball(16),
     "one more than a leaf": ball(17),
+    "one less than full leaves": ball(319),
     "ball": ball(700),
     "repeated": ball(90).repeat(3, 1),
     "grid, full of ties": torch.cartesian_prod(*[torch.arange(7.0, dtype=torch.float64)] * 3),

@@ -54,8 +54,10 @@ def call(name: str, *arguments: float | Tensor | NDArray[Any] | None) -> None:
 
 def _as_c(argument: float | Tensor | NDArray[Any] | None) -> ctypes.c_long | ctypes.c_double | ctypes.c_void_p:
     if isinstance(argument, Tensor):
+        assert argument.is_contiguous()
         return ctypes.c_void_p(argument.data_ptr())
     if isinstance(argument, np.ndarray):
+        assert argument.flags.c_contiguous
         return ctypes.c_void_p(argument.ctypes.data)
     if argument is None:
         return ctypes.c_void_p(None)

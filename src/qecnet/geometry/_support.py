@@ -62,7 +62,7 @@ class Centred:
             ordered = np.clip(self.points[self.tree.indices].T, -FAR, FAR).astype(kind)
             filled = np.concatenate([ordered, np.full((3, missing), FAR, kind)], axis=1)
             index = np.concatenate([self.tree.indices, np.full(missing, -1)]).astype(np.int64)
-            self._cells[kind] = filled.reshape(3, -1, LEAF), index
+            self._cells[kind] = np.ascontiguousarray(filled).reshape(3, -1, LEAF), index
         return self._cells[kind]
 
     def median_reach(self, neighbour: int) -> float:
