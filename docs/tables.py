@@ -27,7 +27,6 @@ from qecnet.evaluation import (
     RotationErrors,
     RotationResult,
     SummaryTable,
-    ViewScores,
     ViewsResult,
     compare_accuracy,
     compare_errors,
@@ -47,18 +46,6 @@ DATASETS = {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40"}
 SPEED = ("features", "product", "viewer")
 """The benchmarks of what users wait for."""
 DASH = "–"
-VIEW_HEAD = (
-    "input",
-    "number",
-    "accuracy",
-    "mean confidence",
-    "up within 10°",
-    "orientation within 15°",
-    "accuracy, known up",
-    "orientation within 15°, known up",
-    "centre error, radii",
-    "size error",
-)
 NOTHING = "Not measured yet."
 NOT_MEASURED = "not measured"
 COLUMNS = ("published", "here, paper protocol", "here, strict")
@@ -489,11 +476,14 @@ def aims() -> str:
 
 def views() -> str:
     """Whole shapes against views of one side, for both datasets."""
-    cells = []
+    cells: list[list[str]] = []
+    head: tuple[str, ...] = ("model",)
     for name in ("modelnet10", "modelnet40"):
         if found := read_result(RESULTS / name / "evaluation", ViewsResult):
-            cells += [[f"`{name}`", *_view_scores(group, scores)] for group, scores in found.groups.items()]
-    return _table(("model", *VIEW_HEAD), cells)
+            table = summarize(found)
+            head = ("model", *table.head)
+            cells += [[f"`{name}`", *row] for row in table.rows if row[0] in found.groups]
+    return _table(head, cells)
 
 
 def scanned_views() -> str:
@@ -508,12 +498,6 @@ def scanned_views() -> str:
         for kind, (whole, view) in kinds.items()
     ]
     return _table(("form", "objects", "up within 10°, whole", "up within 10°, views"), cells)
-
-
-def _view_scores(group: str, of: ViewScores) -> list[str]:
-    known_up = of.accuracy_known_up, of.pose15_known_up
-    shares = map(format_percent, (of.accuracy, of.confidence, of.up10, of.pose15, *known_up))
-    return [group, str(of.views), *shares, f"{of.centre:.2f}", format_percent(of.size)]
 
 
 def view_frames() -> str:

@@ -210,9 +210,9 @@ def _(result: ViewsResult) -> SummaryTable:
         "up within 10°",
         "orientation within 15°",
         "accuracy, known up",
-        "orientation, known up",
-        "centre, radii",
-        "size",
+        "orientation within 15°, known up",
+        "centre error, radii",
+        "size error",
     )
     title = f"Views of one side ({result.dataset}, {result.protocol} protocol, {result.shapes:,} shapes)"
     kinds = {f"{kind}, {what}": scores for kind, what, scores in _kinds(result)}
