@@ -12,6 +12,11 @@ TIMEOUT = 600.0
 """Seconds that a file may take."""
 ORIENTING_MODEL = "upright"
 """What `qec orient` uses by default: it knows no classes, and finds which way is up for anything."""
+RESULTS = (
+    "*.parquet (with the extra qecnet[parquet]), *.csv or *.jsonl. Run the same command again to continue after an "
+    "interruption, or when files have changed."
+)
+"""What help texts say about the file of results of a bulk run."""
 INDEX = "qec-index"
 """The folder that `qec index` writes into a folder of shapes."""
 INDEX_0_1 = f"{INDEX}.safetensors"

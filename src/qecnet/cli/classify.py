@@ -45,8 +45,7 @@ def classify(
             "-o",
             "--output",
             metavar="PATH",
-            help="Write the results to a file: *.parquet (with the extra qecnet[parquet]), *.csv or *.jsonl. Run the "
-            "same command again to continue after an interruption, or when files have changed.",
+            help=f"Write the results to a file: {options.RESULTS}",
             show_default=False,
         ),
     ] = None,

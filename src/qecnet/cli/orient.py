@@ -76,8 +76,7 @@ def orient(
         typer.Option(
             "--results",
             metavar="PATH",
-            help="Write what was done to *.parquet (with the extra qecnet[parquet]), *.csv or *.jsonl. Run the same "
-            "command again to continue after an interruption, or when files have changed.",
+            help=f"Write what was done to a file: {options.RESULTS}",
             show_default=False,
         ),
     ] = None,
