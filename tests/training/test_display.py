@@ -2,8 +2,6 @@
 
 import io
 import sys
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -11,7 +9,6 @@ from rich.console import Console
 
 from qecnet.training.display import display, draw_curves
 from qecnet.training.step import new_state
-from qecnet.training.tensorboard import tensorboard
 
 ROW = {
     "epoch": 2,
@@ -33,8 +30,7 @@ def test_a_terminal_shows_each_step_and_all_else_an_epochs_line(tiny, terminal):
     screen = io.StringIO()
     with display(Console(file=screen, force_terminal=terminal, width=120), epochs=9) as watcher:
         watcher.step(state, 10)
-        (show,) = watcher.epoch
-        show(ROW)
+        watcher.epoch(ROW)
     assert "epoch 2/9  loss 0.2500  train 50.0%  validation NR 75.0%  30.0 shapes/s" in screen.getvalue()
     assert ("loss 0.2500  accuracy 25.0%  24.0 shapes/s" in screen.getvalue()) == terminal
 
@@ -47,30 +43,3 @@ def test_curves_are_a_picture(tmp_path):
 def test_without_matplotlib_there_are_no_curves(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert not draw_curves([ROW], tmp_path / "curves.png")
-
-
-def test_tensorboard_is_given_the_numbers_of_a_row(tmp_path, monkeypatch):
-    written: list[Any] = []
-
-    class Writer:
-        def __init__(self, folder):
-            assert folder == str(tmp_path)
-
-        def __enter__(self):
-            return self
-
-        def __exit__(self, *error):
-            written.append("closed")
-
-        def add_scalar(self, name, value, epoch):
-            written.append((name, value, epoch))
-
-        def flush(self):
-            written.append("flushed")
-
-    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", SimpleNamespace(SummaryWriter=Writer))
-    with tensorboard(tmp_path) as write:
-        write(ROW)
-    assert ("loss", 0.25, 2) in written
-    assert written[-2:] == ["flushed", "closed"]
-    assert not any(item[0] in ("epoch", "validation_ar") for item in written)

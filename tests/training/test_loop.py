@@ -59,7 +59,7 @@ def test_the_same_command_gives_the_same_run(run):
 
 
 def test_what_a_run_leaves(run, tiny):
-    folder = run("run", "--siamese", ema=0.5, clip=1.0, schedule="onecycle")
+    folder = run("run", siamese=0.1, ema=0.5, clip=1.0, schedule="onecycle")
     expected = {"settings.json", "checkpoint.safetensors", "log.jsonl", "weights.safetensors", "result.json"}
     assert {file.name for file in folder.iterdir()} == expected | {"curves.png"}
     rows, result = log(folder), json.loads((folder / "result.json").read_text())
@@ -135,7 +135,7 @@ def test_a_run_that_fails_midway_resumes_to_the_same_weights(cache, tiny, tmp_pa
     def go(name, step):
         folder = RunFolder(tmp_path / name)
         with folder.claimed():
-            train_network(settings, cache, folder, ALONE, Watcher(step, []), save_every=0)
+            train_network(settings, cache, folder, ALONE, Watcher(step, lambda row: None), save_every=0)
         return tmp_path / name
 
     whole = go("whole", lambda *_: None)

@@ -50,9 +50,6 @@ def train(
     epochs: Annotated[
         int | None, typer.Option(help="Number of training epochs, e.g. 100. Default: that of the network.")
     ] = None,
-    siamese: Annotated[
-        bool, typer.Option("--siamese", help="Add the relative-pose loss with weight 0.1 (setting siamese).")
-    ] = False,
     change: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="Change a setting, e.g. batch_size=16; may be repeated."),
@@ -69,9 +66,6 @@ def train(
     save_minutes: Annotated[
         float, typer.Option(min=0, help="Minutes between checkpoints within an epoch, e.g. 5; 0 saves every step.")
     ] = 5.0,
-    use_tensorboard: Annotated[
-        bool, typer.Option("--tensorboard", help="Also log for TensorBoard; needs the extra qecnet[tensorboard].")
-    ] = False,
 ) -> None:
     """Train a network to classify shapes and estimate their orientation.
 
@@ -88,11 +82,9 @@ def train(
     from qecnet.training.loop import StoppedError, train_network
     from qecnet.training.settings import make_settings, parse_setting, read_settings
     from qecnet.training.step import initial_network
-    from qecnet.training.tensorboard import tensorboard
     from qecnet.training.unlabelled import JoinedFrames
 
     named: dict[str, Any] = {"dataset": dataset, "config": config, "start": start, "epochs": epochs}
-    named["siamese"] = 0.1 if siamese else None
     given: dict[str, Any] = read_settings(settings) if settings else {}
     given |= {name: value for name, value in named.items() if value is not None}
     given |= dict(parse_setting(text) for text in change or ())
@@ -125,8 +117,6 @@ def train(
             if not resume:  # another run may have started and ended there while frames were computed
                 folder.check_unused()
         watcher = stack.enter_context(display(console, chosen.epochs))
-        if among.is_first and use_tensorboard:
-            watcher.epoch.append(stack.enter_context(tensorboard(out / "tensorboard")))
         try:
             state = train_network(chosen, frames, folder, among, watcher, 60 * save_minutes)
         except StoppedError as stopped:

@@ -48,7 +48,7 @@ def display(console: Console, epochs: int) -> Iterator[Watcher]:
                 f"{totals['shapes'] / totals['seconds']:.1f} shapes/s",
             )
 
-        yield Watcher(step, [lambda row: console.print(line(row, epochs), highlight=False, soft_wrap=True)])
+        yield Watcher(step, lambda row: console.print(line(row, epochs), highlight=False, soft_wrap=True))
 
 
 def draw_curves(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:

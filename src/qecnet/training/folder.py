@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -15,35 +14,17 @@ from qecnet.nn import Network, save_network
 from qecnet.training.settings import Settings, checked, json_of, make_settings
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    """`settings.json`, `checkpoint.safetensors`, `log.jsonl`, `weights.safetensors`, `result.json`, `curves.png`."""
+    """The files of a run, by what they hold."""
 
-    path: Path
-
-    @property
-    def settings(self) -> Path:
-        return self.path / "settings.json"
-
-    @property
-    def checkpoint(self) -> Path:
-        return self.path / "checkpoint.safetensors"
-
-    @property
-    def log(self) -> Path:
-        return self.path / "log.jsonl"
-
-    @property
-    def weights(self) -> Path:
-        return self.path / "weights.safetensors"
-
-    @property
-    def result(self) -> Path:
-        return self.path / "result.json"
-
-    @property
-    def curves(self) -> Path:
-        return self.path / "curves.png"
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.settings = path / "settings.json"
+        self.checkpoint = path / "checkpoint.safetensors"
+        self.log = path / "log.jsonl"
+        self.weights = path / "weights.safetensors"
+        self.result = path / "result.json"
+        self.curves = path / "curves.png"
 
     def check_unused(self) -> None:
         """Raise a ValueError if the folder holds a run, or any file that a run would overwrite."""
@@ -102,7 +83,7 @@ class RunFolder:
 
     def write_log(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Write the whole log of the checkpoint, one line per epoch, so that a resumed run repeats none."""
-        write_whole(self.log, b"".join(_line(row) for row in rows))
+        write_whole(self.log, "".join(json.dumps(row) + "\n" for row in rows).encode())
 
     def write_weights(
         self,
@@ -116,7 +97,3 @@ class RunFolder:
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         write_whole(self.result, as_json(result))
-
-
-def _line(row: Mapping[str, Any]) -> bytes:
-    return (json.dumps(row) + "\n").encode()

@@ -33,7 +33,7 @@ class Watcher:
     """Callbacks: after each step, with the number of steps per epoch, and after each epoch, with its row of the log."""
 
     step: Callable[[State, int], None]
-    epoch: list[Callable[[dict[str, Any]], None]]
+    epoch: Callable[[dict[str, Any]], None]
 
 
 def train_network(
@@ -109,8 +109,7 @@ def train_network(
                 folder.write_weights(state.result, cache.classes, settings)
                 folder.write_log(state.rows)
             saved = time.monotonic()
-            for tell in watcher.epoch:
-                tell(row)
+            watcher.epoch(row)
     return state
 
 
