@@ -399,7 +399,7 @@ def ten_million() -> str:
     ]
     journal, table = (files * cost[f"{what}, per file"] / 1e9 for what in ("journal", "Parquet"))
     text = f"{core_hours:,.0f} core-hours, {journal:.1f} GB of journal and {table:.1f} GB of Parquet."
-    return f"{text}\n\n" + _table(("cores", "hours", "files/s", "share of the process that keeps results"), rows)
+    return f"{text}\n\n" + _table(("cores", "hours", "files/s", "load of the process that stores results"), rows)
 
 
 _DRIVER = ("planning, per file", "keeping results, per file")
@@ -512,7 +512,7 @@ def view_frames() -> str:
 
 
 def partial_scans() -> str:
-    """Success on two partial scans of one thing, by their overlap."""
+    """Success on two partial scans of one object, by their overlap."""
     rows = _rows("partial_scans.csv")
     parts = dict.fromkeys(row["overlap"] for row in rows)
     cells = []
