@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -12,11 +12,6 @@ TIMEOUT = 600.0
 """Seconds that a file may take."""
 ORIENTING_MODEL = "upright"
 """What `qec orient` uses by default: it knows no classes, and finds which way is up for anything."""
-RESULTS = (
-    "*.parquet (with the extra qecnet[parquet]), *.csv or *.jsonl. Run the same command again to continue after an "
-    "interruption, or when files have changed."
-)
-"""What help texts say about the file of results of a bulk run."""
 INDEX = "qec-index"
 """The folder that `qec index` writes into a folder of shapes."""
 INDEX_0_1 = f"{INDEX}.safetensors"
@@ -76,6 +71,19 @@ Listed = Annotated[
         show_default=False,
     ),
 ]
+
+
+def results_file(*names: str, writes: str) -> Any:
+    """The option of a bulk run that names its file of results; `writes` says what is in it."""
+    return typer.Option(
+        *names,
+        metavar="PATH",
+        help=f"Write {writes} to a file: *.parquet (with the extra qecnet[parquet]), *.csv or *.jsonl. Run the same "
+        "command again to continue after an interruption, or when files have changed.",
+        show_default=False,
+    )
+
+
 ShardOf = Annotated[
     str | None,
     typer.Option(

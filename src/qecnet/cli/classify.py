@@ -39,16 +39,7 @@ _COLUMNS: Columns = {
 def classify(
     files: options.FilesOrList = None,
     listed: options.Listed = None,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o",
-            "--output",
-            metavar="PATH",
-            help=f"Write the results to a file: {options.RESULTS}",
-            show_default=False,
-        ),
-    ] = None,
+    output: Annotated[Path | None, options.results_file("-o", "--output", writes="the results")] = None,
     model: options.ModelName = DEFAULT_MODEL,
     fast: options.Fast = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,

@@ -71,15 +71,7 @@ def orient(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     seed: options.Seed = 0,
     workers: options.Workers = None,
-    results: Annotated[
-        Path | None,
-        typer.Option(
-            "--results",
-            metavar="PATH",
-            help=f"Write what was done to a file: {options.RESULTS}",
-            show_default=False,
-        ),
-    ] = None,
+    results: Annotated[Path | None, options.results_file("--results", writes="what was done")] = None,
     ray: options.RayAddress = None,
     shard: options.ShardOf = None,
     retry_failed: options.RetryFailed = False,
