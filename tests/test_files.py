@@ -54,7 +54,7 @@ def test_a_system_that_cannot_sync_folders_can_write(tmp_path, monkeypatch):
     assert (tmp_path / "c").read_bytes() == b"new"
 
 
-def test_tensors_come_back_with_what_was_said_of_them(tmp_path):
+def test_tensors_are_read_back_with_their_metadata(tmp_path):
     tensors = {"a": torch.arange(6.0).view(2, 3).T, "b": torch.tensor(7)}
     write_tensors(tmp_path / "t", tensors, {"classes": ["cup", "mug"]})
     found, about = read_tensors(tmp_path / "t")

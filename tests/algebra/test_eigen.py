@@ -30,7 +30,7 @@ def test_agrees_with_eigh_down_to_a_ratio_of_0_998(dtype, generator):
     assert error.max() <= (0.01 if dtype == torch.float32 else 1e-8)
 
 
-def test_saying_that_it_is_semidefinite_changes_nothing_but_the_time(dtype, generator):
+def test_semidefinite_gives_the_same_vector(dtype, generator):
     matrix = symmetric(torch.rand(5_000, 4, generator=generator), generator)[0].to(dtype)
     assert torch.equal(dominant_eigenvector(matrix, semidefinite=True), dominant_eigenvector(matrix))
 
@@ -160,7 +160,7 @@ def test_compiled_and_eager_agree(generator):
 
 @settings(deadline=None, max_examples=50)
 @given(seed=st.integers(0, 2**31), count=st.integers(1, 12), exponent=st.integers(-30, 30))
-def test_turning_the_basis_turns_the_vector(seed, count, exponent):
+def test_rotating_the_basis_rotates_the_vector(seed, count, exponent):
     generator = torch.Generator().manual_seed(seed)
     vectors = torch.randn(count, 4, generator=generator, dtype=torch.float64) * 10.0**exponent
     turn = from_rotvec(torch.randn(3, generator=generator, dtype=torch.float64))

@@ -68,7 +68,7 @@ def degrees(p, q):
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "GICP"])
-def test_a_turned_cloud_gives_its_rotation_wherever_it_is(method):
+def test_a_rotated_cloud_gives_its_rotation_at_any_position(method):
     cloud = sampled()
     for q in TURNS:
         moved = PointCloud(3 * rotate(q, cloud.points) + 7)
@@ -80,7 +80,7 @@ def test_a_turned_cloud_gives_its_rotation_wherever_it_is(method):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("method", EQUIVARIANT)
-def test_turning_a_cloud_turns_the_answer(method, dtype):
+def test_rotating_a_cloud_rotates_the_prediction(method, dtype):
     """So that clouds that are only resampled (PCA-S) have the errors of clouds that are rotated too (PCA-SR)."""
     align, tight = METHODS[method].align, EQUIVARIANT[method] if dtype == torch.float64 else 1e-4
     source, target = sampled(draw=0, dtype=dtype), sampled("desk", 2, draw=1, dtype=dtype)
@@ -208,7 +208,7 @@ def test_the_number_of_workers_changes_no_row(tmp_path):
     assert {row.first for row in other}.isdisjoint(row.first for row in alone)
 
 
-def test_an_interrupted_run_goes_on_behind_the_last_whole_pair(tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes_after_the_last_whole_pair(tmp_path, monkeypatch):
     dataset, part = small_set(tmp_path), tmp_path / "rows.part"
 
     def rows(seed=3):

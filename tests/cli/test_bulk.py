@@ -133,7 +133,7 @@ def test_parquet_has_the_rows_of_json(run, library, tmp_path):
         assert dict(cells["scores"]) == row["scores"]
 
 
-def test_orient_writes_shapes_and_results_and_goes_on(run, library, tmp_path):
+def test_orient_writes_shapes_and_results_and_resumes(run, library, tmp_path):
     out, results = tmp_path / "out", tmp_path / "r.csv"
     arguments = ("orient", library, "-o", out, "--results", results, "--force-doubtful")
     first = run(*arguments)
@@ -166,7 +166,7 @@ def test_oriented_files_of_a_list_keep_their_places(run, library, tmp_path, monk
         assert (out / str(library)[1:] / "00.npy").exists()
 
 
-def test_killed_at_any_moment_it_goes_on_to_the_same_results(library, shapes, tmp_path):
+def test_a_killed_run_resumes_to_the_same_results(library, shapes, tmp_path):
     command = [QEC, "classify", library, "-o", tmp_path / "r.csv", "--workers", "2"]
     for name in "abc":
         shutil.copytree(shapes, library / name)
@@ -270,7 +270,7 @@ def test_shards_of_an_index_are_joined(run, library):
         (("{library}", "-o", "r.csv", "--ray", "127.0.0.1:1"), "127.0.0.1:1: no Ray cluster answers (connection"),
     ],
 )
-def test_what_was_asked_wrongly_is_one_sentence(run, library, tmp_path, monkeypatch, arguments, said):
+def test_wrong_options_are_one_sentence(run, library, tmp_path, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "ray", sys)  # any module: the address is looked at first
     (tmp_path / "existing.csv").write_text("precious")
@@ -311,7 +311,7 @@ def test_a_folder_that_is_read_only_is_one_sentence(run, library, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit for another process, which Linux alone lets one do")
-def test_a_full_disk_is_one_sentence_and_it_goes_on(library, tmp_path):
+def test_a_full_disk_is_one_sentence_and_the_run_resumes(library, tmp_path):
     command = [QEC, "classify", library, "-o", tmp_path / "r.csv", "--workers", "1"]
 
     def limit():

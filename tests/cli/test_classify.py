@@ -71,7 +71,7 @@ def test_the_real_command_on_a_folder_of_all_formats(library):
         assert np.allclose(found["chair.ply"]["pose"], found[same]["pose"], atol=1e-3)
 
 
-def test_the_table_says_all_of_it(run, library):
+def test_the_table_has_all_columns(run, library):
     result = run("classify", library / "cloud.npy", library / "chair.off")
     assert result.exit_code == 0, result.output
     rows = [line for line in result.stdout.splitlines() if ".npy" in line or ".off" in line]
@@ -92,7 +92,7 @@ def test_csv_has_a_line_for_each(run, spoiled):
     assert bad["error"]
 
 
-def test_bad_files_are_said_and_the_others_done(run, spoiled):
+def test_bad_files_are_reported_and_the_others_classified(run, spoiled):
     result = run("classify", spoiled, spoiled / "none.ply", "--json")
     assert result.exit_code == 1
     rows = [json.loads(line) for line in result.stdout.splitlines()]
@@ -132,7 +132,7 @@ def test_who_is_not_sure_is_unknown(run, library):
     assert (row["label"], row["guess"]) == ("unknown", "chair")
 
 
-def test_the_symmetry_of_the_class_is_said(run, tmp_path):
+def test_the_symmetry_of_the_class_is_printed(run, tmp_path):
     write(tmp_path / "stand.off", make_shape("night_stand", 1))
     found = json.loads(run("classify", tmp_path / "stand.off", "--json", "--model", "modelnet10-features").stdout)
     assert found["symmetry"] == {"night_stand": 4, "dresser": 2}[found["label"]]
@@ -147,7 +147,7 @@ def test_another_model_has_other_classes(run, library):
     ("options", "said"),
     [(("--model", "nothing"), "nothing: is neither a model in the package"), (("--json", "--csv"), "give one of them")],
 )
-def test_what_was_asked_wrongly_is_one_sentence(run, library, options, said):
+def test_wrong_options_are_one_sentence(run, library, options, said):
     result = run("classify", library / "cloud.npy", *options)
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -165,7 +165,7 @@ def test_models_are_named_with_their_classes(run):
     assert "night_stand" in result.stdout
 
 
-def test_info_says_what_a_file_holds(run, library, tmp_path):
+def test_info_prints_what_a_file_contains(run, library, tmp_path):
     assert "mesh, 648 vertices, 1,248 triangles" in run("info", library / "chair.off").stdout
     points = torch.tensor([[0.0, 0, 0], [2, 4, 8], [2, 4, 8], [float("nan"), 0, 0]])
     np.save(tmp_path / "cloud.npy", points.numpy())
@@ -182,13 +182,13 @@ def test_info_says_what_a_file_holds(run, library, tmp_path):
     assert "none.ply" in several.stderr
 
 
-def test_the_version_is_said(run):
+def test_the_version_is_printed(run):
     result = run("--version")
     assert result.exit_code == 0
     assert result.stdout == f"qecnet {qecnet.__version__}\n"
 
 
-def test_a_model_without_classes_says_which_way_is_up(run, library):
+def test_a_model_without_classes_prints_the_up_direction(run, library):
     asked = library / "cloud.npy", "--model", "upright"
     heading, line = run("classify", *asked).stdout.splitlines()
     assert heading.split() == ["file", "up", "confidence", "orientation", "ms"]

@@ -88,7 +88,7 @@ def check_told(stderr: str, folder: Path, names: set[str]) -> None:
     assert {Path(line.removeprefix("qec: ").split(": ")[0]) for line in lines} == {folder / name for name in names}
 
 
-def test_classify_says_all_that_can_be_said(library):
+def test_classify_reports_every_file(library):
     done = qec("classify", *sorted(library.iterdir()), "--json")
     assert done.returncode == 1
     rows = {Path(row["file"]).name: row for row in map(json.loads, done.stdout.splitlines())}

@@ -35,7 +35,7 @@ def file(tmp_path, wedge):
     return path
 
 
-def test_the_summary_says_points_frames_and_time(run, file):
+def test_the_summary_has_points_frames_and_time(run, file):
     result = run("frames", file, "--points", 3000, "--frames", 100)
     assert result.exit_code == 0, result.output
     first, second = result.output.splitlines()
@@ -73,7 +73,7 @@ def test_frames_as_coloured_axes(run, file, tmp_path):
     assert len(as_cloud(read(out))) > 0, "other programs' readers, ours among them, take the file"
 
 
-def test_z_looks_where_it_is_told(run, file, tmp_path):
+def test_z_points_in_the_given_direction(run, file, tmp_path):
     out = tmp_path / "frames.npz"
     assert run("frames", file, "-o", out, "--method", "centred", "--viewpoint", "0.5,0.5,-9").exit_code == 0
     with np.load(out) as frames:
@@ -100,7 +100,7 @@ def test_a_picture_is_drawn(run, file, tmp_path):
     assert out.read_bytes().startswith(b"\x89PNG")
 
 
-def test_nothing_is_overwritten_unasked(run, file, tmp_path):
+def test_nothing_is_overwritten_without_force(run, file, tmp_path):
     out = tmp_path / "frames.npz"
     out.write_text("mine")
     refused = run("frames", file, "-o", out)
@@ -219,7 +219,7 @@ def test_repeatability_of_a_folder_is_a_table(run, file, tmp_path, monkeypatch):
     assert float(rows[2]["percentile_50"]) < float(rows[1]["percentile_50"]), "flat faces: centred before SHOT"
 
 
-def test_repeatability_writes_nothing_unasked(run, file, tmp_path, monkeypatch):
+def test_repeatability_writes_no_file_by_default(run, file, tmp_path, monkeypatch):
     monkeypatch.setattr("qecnet.evaluation.repeatability.SIZES", (600,))
     monkeypatch.chdir(tmp_path)
     result = run("repeatability", ".", "--places", 20)

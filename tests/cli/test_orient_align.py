@@ -76,7 +76,7 @@ def test_upright_is_the_same_for_all_poses(run, folder):
     assert angular_distance(rotation, torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)) < np.radians(2)
 
 
-def test_a_folder_keeps_its_places_and_bad_files_stop_nobody(run, folder, tmp_path):
+def test_a_folder_keeps_its_subfolders_and_bad_files_stop_no_other(run, folder, tmp_path):
     library = tmp_path / "library"
     (library / "deep").mkdir(parents=True)
     (folder / "scan.xyz").rename(library / "deep" / "scan.xyz")
@@ -90,7 +90,7 @@ def test_a_folder_keeps_its_places_and_bad_files_stop_nobody(run, folder, tmp_pa
     assert len(as_cloud(read(tmp_path / "out" / "deep" / "scan.xyz"))) == 900
 
 
-def test_nothing_is_overwritten_unasked(run, folder):
+def test_nothing_is_overwritten_without_force(run, folder):
     before = (folder / "chair.ply").read_bytes()
     for arguments in (("orient", folder / "turned.ply"), ("align", folder / "turned.ply", folder / "scan.xyz")):
         refused = run(*arguments, "-o", folder / "chair.ply")
@@ -119,7 +119,7 @@ def test_a_format_that_cannot_be_written_is_refused(run, folder):
             assert not (folder / name).exists()
 
 
-def test_output_has_the_up_axis_that_is_asked_for(run, folder):
+def test_output_has_the_requested_up_axis(run, folder):
     for name, options in (("z.ply", ()), ("y.ply", ("--output-up", "y")), ("default.glb", ())):
         assert run("orient", folder / "turned.ply", "-o", folder / name, *options).exit_code == 0
     z, y, glb = (as_mesh(read(folder / name)).vertices for name in ("z.ply", "y.ply", "default.glb"))
@@ -143,7 +143,7 @@ def test_output_inside_the_input_is_not_oriented_again(run, folder):
     assert sorted(path.name for path in (folder / "in" / "out").rglob("*")) == ["turned.ply"]
 
 
-def test_a_dry_run_says_what_a_run_writes_and_writes_nothing(run, folder):
+def test_a_dry_run_prints_what_a_run_writes_and_writes_nothing(run, folder):
     arguments = ("orient", folder / "turned.ply", "-o", folder / "new" / "out.ply", "--json", "--model", "modelnet10")
     planned = run(*arguments, "--dry-run")
     assert planned.exit_code == 0
@@ -205,7 +205,7 @@ def test_two_files_of_one_name_do_not_become_one(run, folder, tmp_path):
     assert (tmp_path / "out" / "chair.ply").exists()
 
 
-def test_align_says_the_motion_and_makes_it(run, folder, chair):
+def test_align_prints_the_motion_and_applies_it(run, folder, chair):
     result = run("align", folder / "chair.ply", folder / "turned.ply", "-o", folder / "out.ply", "--refine")
     assert result.exit_code == 0, result.output
     said = {line.split()[0]: line.split()[1:] for line in result.stdout.splitlines() if not line.startswith(" ")}

@@ -53,7 +53,7 @@ def test_page_and_tables_go_to_the_evaluation(run):
     assert str(run / "evaluation" / "report.html") in result.stdout
 
 
-def test_the_page_goes_where_it_is_asked_for(run, tmp_path):
+def test_the_page_is_written_to_the_given_path(run, tmp_path):
     assert report(run, "-o", tmp_path / "page.html").exit_code == 0
     assert (tmp_path / "page.html").read_bytes().startswith(b"<!doctype html>")
     assert not (run / "evaluation" / "report.html").exists()

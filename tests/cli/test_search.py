@@ -116,7 +116,7 @@ def test_a_killed_run_continues_where_it_stopped(run, folder):
     assert f"{many + 3} shapes ({many + 3 - kept} new or changed, {kept} unchanged, 0 removed)" in again.stdout
 
 
-def test_an_index_of_other_weights_is_made_anew_only_when_asked(run, folder):
+def test_an_index_of_other_weights_is_replaced_only_with_force(run, folder):
     assert run("index", folder).exit_code == 0
     refused = run("index", folder, "--model", "modelnet40-paper")
     assert refused.exit_code == 1

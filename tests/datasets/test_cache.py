@@ -86,7 +86,7 @@ def test_workers_do_not_change_it(tmp_path, whole):
     assert build(tmp_path, workers=2).path.read_bytes() == whole[1]
 
 
-def test_it_goes_through_pickle_as_a_path(tmp_path):
+def test_it_is_pickled_as_a_path(tmp_path):
     cache = build(tmp_path)
     data = pickle.dumps(cache)
     assert len(data) < 1000
@@ -189,7 +189,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize(
     ("sent", "workers"), [(signal.SIGKILL, 2), pytest.param(signal.SIGINT, 2, marks=pytest.mark.slow)]
 )
-def test_a_build_that_is_killed_goes_on_to_the_same_bytes(tmp_path, sent, workers):
+def test_a_killed_build_resumes_to_the_same_bytes(tmp_path, sent, workers):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.replace("tests.datasets.test_cache", "test_cache"))
     folder = tmp_path / "frames"

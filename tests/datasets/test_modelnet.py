@@ -82,7 +82,7 @@ def test_unzipped_it_is_the_same_dataset_whichever_folder_is_given(tmp_path):
         assert [i.name for i in dataset.items("train")] == [i.name for i in zipped.items("train")]
 
 
-def test_what_is_missing_is_said_and_the_rest_can_be_used(tmp_path):
+def test_missing_shapes_are_noted_and_the_others_are_usable(tmp_path):
     dataset = open_dataset("modelnet10", write_zip(tmp_path / "z.zip", lambda n: n - (n == 889)))
     (note,) = dataset.notes
     assert note.endswith("has 3,990 of the 3,991 train shapes of modelnet10; missing: 1 of chair")

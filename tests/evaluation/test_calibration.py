@@ -33,7 +33,7 @@ def test_certainty_has_a_bin_and_a_finite_likelihood():
     assert np.isfinite(row.nll)
 
 
-def test_what_training_held_out_is_found_again(tmp_path):
+def test_held_out_shapes_are_those_of_training(tmp_path):
     dataset = make_furniture(10)
     model = Model("m", QECNet(QECConfig(10)), dataset.classes, PrepareConfig(), settings={"validation": 0.2})
     labels = torch.tensor([item.label for item in dataset.items("train")])

@@ -26,7 +26,7 @@ def run(tmp_path):
     return put_weights(tmp_path, Settings(seed=7))
 
 
-def test_what_was_not_measured_is_said_to_be_missing(run):
+def test_the_card_lists_what_was_not_measured(run):
     text = write_card(run)
     assert "46,990 parameters, 512 local reference frames per shape, 10 classes" in text
     assert "seed 7" in text
@@ -34,7 +34,7 @@ def test_what_was_not_measured_is_said_to_be_missing(run):
     assert "class 9" in text
 
 
-def test_what_it_started_with_is_said(run):
+def test_the_card_names_the_weights_it_started_from(run):
     assert "Started from" not in write_card(run)
     put_weights(run, Settings(start="results/first"))
     assert "- **Started from** the weights of `results/first`" in write_card(run)
@@ -64,7 +64,7 @@ def test_figures_are_those_of_the_results_with_their_protocol(tmp_path):
         ({"aligned": 1.0}, "trained towards the upright pose"),
     ],
 )
-def test_what_was_told_of_poses_is_said(run, settings, told):
+def test_the_card_describes_the_pose_supervision(run, settings, told):
     put_weights(run, Settings(**settings))
     assert told in write_card(run)
 

@@ -93,13 +93,13 @@ def test_angles_are_scipys():
 
 
 @pytest.mark.parametrize("angle", [0.0, 1e-12, 1e-8, 1e-4, np.pi - 1e-9, np.pi])
-def test_angles_lose_nothing_at_the_ends(angle):
+def test_angles_are_exact_near_zero_and_pi(angle):
     p = random_rotations(50, 0)
     turned = p * Rotation.from_rotvec([0, 0, angle])
     np.testing.assert_allclose(rotation_angles(wxyz(p), wxyz(turned)), angle, atol=1e-15 * 4, rtol=1e-15 * 4)
 
 
-def test_float32_poses_are_as_near_as_float32_can_say():
+def test_float32_poses_have_errors_of_float32():
     p = wxyz(random_rotations(500, 0))
     assert rotation_angles(p.astype(np.float32), p).max() < 3e-7
     stretched = (p * 1.0001).astype(np.float32)
@@ -114,7 +114,7 @@ def test_relative_takes_the_first_pose_into_the_second():
 
 
 @pytest.mark.parametrize("bad", [[0.0, 0, 0, 0], [np.nan, 0, 0, 1], [2.0, 0, 0, 0]])
-def test_what_is_no_rotation_has_no_angle(bad):
+def test_non_rotations_are_refused(bad):
     with pytest.raises(ValueError, match="q has a quaternion that is not finite or not of length 1"):
         rotation_angles([[1.0, 0, 0, 0]], [bad])
     with pytest.raises(ValueError, match=r"p has shape \(3,\)"):

@@ -95,7 +95,7 @@ def test_the_number_of_workers_changes_nothing(model, dataset, tmp_path):
     assert (np.abs(np.linalg.norm(one.poses, axis=-1) - 1) < 1e-5).all()
 
 
-def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, tmp_path, monkeypatch):
+def test_an_interrupted_run_resumes_after_the_last_whole_shape(model, dataset, tmp_path, monkeypatch):
     whole = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "whole.npz", workers=1, progress=False)
     rows = predicting._predict_shape
     seen: list[int] = []
@@ -121,7 +121,7 @@ def test_an_interrupted_run_goes_on_behind_the_last_whole_shape(model, dataset, 
     assert not part.exists()
 
 
-def test_what_is_there_is_not_computed_again_unless_something_changed(model, dataset, tmp_path, monkeypatch):
+def test_stored_predictions_are_reused_unless_something_changed(model, dataset, tmp_path, monkeypatch):
     into = tmp_path / "p.npz"
     first = predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False)
     rows = predicting._predict_shape
@@ -237,7 +237,7 @@ def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path):
     assert all(0 <= row.accuracy <= 1 and 0 <= present(row.rae_symmetric) <= 1 for row in found.levels)
 
 
-def test_a_network_without_poses_is_measured_by_its_names_alone(dataset, tmp_path):
+def test_a_network_without_poses_is_measured_by_accuracy_alone(dataset, tmp_path):
     network = PointNet(NetworkConfig(3))
     save_network(tmp_path / "weights.safetensors", network, dataset.classes, {"settings": SETTINGS})
     model = load(tmp_path, poses=False)
@@ -267,7 +267,7 @@ def test_neighbours_are_the_same_view_of_the_next_shape_of_the_class():
     assert [len(rows) for rows in category_pairs(shape[:0], label[:0])] == [0, 0]
 
 
-def test_weights_that_do_not_say_how_they_were_trained_are_one_sentence(model, dataset, tmp_path):
+def test_weights_without_settings_are_one_sentence(model, dataset, tmp_path):
     settings = {n: v for n, v in SETTINGS.items() if n != "keep"}
     save_network(tmp_path / "weights.safetensors", model.network, model.classes, {"settings": settings})
     with pytest.raises(ValueError, match=r"does not say how its network was trained \(keep\)"):

@@ -162,7 +162,7 @@ def test_table_1_has_published_and_measured_figures(page, result):
     assert [cell[:4] for cell in ours[5:]] == [f"{100 * value:.1f}" for value in expected]
 
 
-def test_what_was_not_measured_says_so(page):
+def test_the_page_says_what_was_not_measured(page):
     (pointnet,) = [row for row in page.rows if row and row[0] == "PointNet [pointnet-run]"]
     assert [cell == "not measured" for cell in pointnet[5:]] == [True, True, False, False]
 
@@ -249,7 +249,7 @@ def test_one_result_is_enough_and_the_others_are_named(tmp_path, what):
         assert f"qec evaluate {what} run --data PATH --protocol strict" not in page.text
 
 
-def test_results_without_their_predictions_are_not_said_to_be_unmeasured(strict):
+def test_results_without_predictions_count_as_measured(strict):
     for path in (strict / "evaluation").glob("*.npz"):
         path.unlink()
     page = Page(build_report(strict).page)
@@ -258,7 +258,7 @@ def test_results_without_their_predictions_are_not_said_to_be_unmeasured(strict)
     assert "has not been measured under the protocol strict" not in page.text
 
 
-def test_the_head_says_what_was_held_out(page):
+def test_the_header_gives_the_held_out_share(page):
     assert "the 100 training shapes of procedural shapes (10% of them held out) for 12 epochs" in page.text
 
 
@@ -339,7 +339,7 @@ def test_damaged_predictions_are_one_sentence(strict):
         build_report(strict)
 
 
-def test_csv_keeps_all_digits_and_leaves_out_what_is_not_there():
+def test_csv_keeps_all_digits_and_omits_missing_values():
     written = data_table("a.csv", ["x", "y", "z"], [["one, two", 0.1 + 0.2, None]]).to_csv()
     assert written == b'group,protocol,x,y,z\n,,"one, two",0.30000000000000004,\n'
 

@@ -105,7 +105,7 @@ def test_it_is_the_least_over_the_group(group):
         np.testing.assert_allclose(found, each.min(0), atol=1e-12)
 
 
-def test_any_turn_leaves_the_angle_between_the_up_axes():
+def test_continuous_symmetry_leaves_the_angle_between_up_axes():
     predicted, first, second = random_wxyz(500, 0), random_wxyz(500, 1), random_wxyz(500, 2)
     claimed = (rotation_of(predicted) * rotation_of(first)).apply([0, 0, 1])
     true = rotation_of(second).apply([0, 0, 1])
@@ -123,7 +123,7 @@ def test_off_by_an_element_is_right_up_to_symmetry(group):
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"order {g.order}")
-def test_the_views_may_be_turned_by_elements_too(group):
+def test_symmetric_error_ignores_group_elements_of_the_views(group):
     """What looks the same scores the same: R and R ∘ s are one view."""
     predicted, first, second = random_wxyz(200, 0), random_wxyz(200, 1), random_wxyz(200, 2)
     also_first = wxyz(rotation_of(first) * rotation_of(of_group(group, 200, 3)))
@@ -135,7 +135,7 @@ def test_the_views_may_be_turned_by_elements_too(group):
     )
 
 
-def test_a_turn_on_the_wrong_side_of_the_view_is_no_symmetry():
+def test_symmetry_applies_on_the_right_of_the_rotation():
     """A night stand that lies on its side is not the same after a quarter turn about the world's z."""
     lying = wxyz(Rotation.from_euler("x", 90, degrees=True))
     world = wxyz(Rotation.from_euler("z", 90, degrees=True) * rotation_of(lying))

@@ -188,7 +188,7 @@ def test_no_motion_changes_nothing(name):
 
 
 @pytest.mark.parametrize("name", ["mesh.obj", "ascii.ply", "ascii.stl", "normals.off"])
-def test_normals_of_meshes_turn_too(name):
+def test_normals_of_meshes_are_rotated(name):
     after = move_bytes(FILES[name], "." + name.split(".")[1], MOTION)
     there = np.array(numbers_of(after))
     turned = MOTION.directions(NORMALS[0])
@@ -197,7 +197,7 @@ def test_normals_of_meshes_turn_too(name):
 
 
 @pytest.mark.parametrize("name", ["three.xyz", "three.npy", "plain.off"])
-def test_there_and_back_is_where_it_was(name, tmp_path):
+def test_a_motion_and_its_inverse_restore_the_points(name, tmp_path):
     suffix = "." + name.split(".")[1]
     back = move_bytes(move_bytes(FILES[name], suffix, MOTION), suffix, BACK)
     assert np.allclose(shape_in(name, back, tmp_path)[0], POINTS, atol=1e-12)
@@ -211,14 +211,14 @@ def test_other_arrays_and_columns_are_kept():
     assert np.load(io.BytesIO(move_bytes(FILES["columns.npy"], ".npy", MOTION))).dtype == np.float32
 
 
-def test_whole_numbers_in_a_binary_file_cannot_be_turned():
+def test_integer_coordinates_in_a_binary_file_cannot_be_moved():
     header = b"ply\nformat binary_little_endian 1.0\nelement vertex 9\n"
     header += b"".join(f"property int {axis}\n".encode() for axis in "xyz") + b"end_header\n"
     with pytest.raises(ValueError, match="stores its coordinates as integers"):
         move_bytes(header + np.arange(27, dtype="<i4").tobytes(), ".ply", MOTION)
 
 
-def test_materials_and_pictures_go_along(tmp_path):
+def test_materials_and_images_are_copied(tmp_path):
     source, target = tmp_path / "source", tmp_path / "target"
     (source / "pictures").mkdir(parents=True)
     target.mkdir()

@@ -219,7 +219,7 @@ def test_a_pcd_with_padding_counts_and_rows_of_nan(tmp_path):
         ("WIDTH 6", "VIEWPOINT a b c 1 0 0 0", None),
     ],
 )
-def test_the_viewpoint_of_a_pcd_is_read_and_moves_along(tmp_path, size, viewpoint, place):
+def test_the_viewpoint_of_a_pcd_is_read_and_moved(tmp_path, size, viewpoint, place):
     header = (
         f"VERSION .7\nFIELDS x y z\nSIZE 4 4 4\nTYPE F F F\nCOUNT 1 1 1\n{size}\n{viewpoint}\nPOINTS 6\nDATA ascii\n"
     )

@@ -66,7 +66,7 @@ def test_altered_metadata_is_one_sentence(weights, keys, value):
         (("settings", "method"), "magic", "settings.method is 'magic'; it must be one of"),
     ],
 )
-def test_what_is_wrong_with_weights_is_said(weights, keys, value, sentence):
+def test_damaged_weights_are_one_sentence(weights, keys, value, sentence):
     alter(weights, keys, value)
     with pytest.raises(ValueError, match=sentence):
         qecnet.load(weights)

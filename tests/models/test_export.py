@@ -78,7 +78,7 @@ def test_torch_export_takes_a_batch_of_any_size(model):
     check_torch_export(model)
 
 
-def test_onnxruntime_says_what_pytorch_says(model, tmp_path):
+def test_onnxruntime_agrees_with_pytorch(model, tmp_path):
     path = tmp_path / "model.onnx"
     assert export_onnx(model, path) <= 1e-4
     assert largest_difference(model, path, batches(model)) <= 1e-4
@@ -94,7 +94,7 @@ def test_onnxruntime_says_what_pytorch_says(model, tmp_path):
     assert largest_difference(other, path, batches(model)) > 1e-2
 
 
-def test_the_module_says_what_the_model_says(model):
+def test_the_exported_module_agrees_with_the_model(model):
     module, shape = ExportModule(model).eval(), make_shape("bathtub", 0)
     with torch.no_grad():
         sure, poses = module(*example_inputs(model, 1))

@@ -73,7 +73,7 @@ def test_a_run_is_loaded_by_its_path(model):
     assert again.config == model.config
 
 
-def test_what_is_no_model_is_said_in_a_sentence(tmp_path):
+def test_an_unknown_model_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match=r"^nothing: is neither a model in the package \(.*modelnet10-paper"):
         qecnet.load("nothing")
     baseline, bare, damaged = (tmp_path / f"{name}.safetensors" for name in ("baseline", "bare", "damaged"))
@@ -88,7 +88,7 @@ def test_what_is_no_model_is_said_in_a_sentence(tmp_path):
         qecnet.load(damaged)
 
 
-def test_an_answer_says_everything(model, chair):
+def test_an_answer_has_all_fields(model, chair):
     answer = model.predict(chair)
     assert answer.error is None
     assert [*answer.scores][:2] == [answer.label, answer.second]
@@ -155,7 +155,7 @@ def test_a_temperature_that_is_none_is_one_sentence(temperature, model, tmp_path
         qecnet.load(tmp_path)
 
 
-def test_whatever_holds_the_points_gives_the_same_answer(model, chair, tmp_path):
+def test_every_kind_of_input_gives_the_same_answer(model, chair, tmp_path):
     points = chair.sample(1500, torch.Generator().manual_seed(0)).points
     write(tmp_path / "cloud.npy", PointCloud(points))
     shapes = [points, np.asfortranarray(points.numpy()), PointCloud(points), tmp_path / "cloud.npy"]
@@ -191,7 +191,7 @@ def test_the_default_knows_most_furniture_in_any_pose(default, count):
 
 
 @pytest.mark.parametrize("which", ["model", "featured"])
-def test_the_class_stays_and_the_pose_turns(which, chair, request):
+def test_rotation_keeps_the_class_and_rotates_the_pose(which, chair, request):
     model = request.getfixturevalue(which)
     q = random_quaternion(3, generator=5, dtype=torch.float64)
     upright, *others = model.predict([chair, *(turned(chair, one, (5.0, -3.0, 1.0)) for one in q)])
@@ -203,7 +203,7 @@ def test_the_class_stays_and_the_pose_turns(which, chair, request):
 
 
 @pytest.mark.parametrize("which", ["model", "featured"])
-def test_a_shape_is_aligned_with_itself_turned_and_moved(which, chair, request):
+def test_a_shape_is_aligned_with_itself_rotated_and_translated(which, chair, request):
     model = request.getfixturevalue(which)
     q, by = random_quaternion((), generator=6, dtype=torch.float64), (2.0, 0.5, -1.0)
     found = model.align(chair, turned(chair, q, by))
@@ -214,7 +214,7 @@ def test_a_shape_is_aligned_with_itself_turned_and_moved(which, chair, request):
     assert torch.allclose(homogeneous @ found.matrix.T[:, :3], found.moved(chair.vertices), atol=1e-12)
 
 
-def test_alignment_there_and_back_is_nothing(model, chair):
+def test_alignment_and_its_inverse_cancel(model, chair):
     sofa = make_shape("sofa", 1)
     there, back = model.align(chair, sofa), model.align(sofa, chair)
     assert angular_distance(there.rotation, conjugate(back.rotation)) < 1e-6
@@ -271,7 +271,7 @@ def test_workers_change_no_answer(model, chair, tmp_path):
 
 
 @pytest.mark.parametrize("points", [np.zeros((4, 3)), np.zeros((5, 2)), np.full((20, 3), np.nan), np.zeros((0, 3))])
-def test_points_that_are_no_cloud_are_said_in_a_sentence(model, points):
+def test_points_that_are_no_cloud_are_one_sentence(model, points):
     with pytest.raises(ValueError, match=r"^cloud: "):
         model.predict(points)
 

@@ -69,7 +69,7 @@ def test_what_lies_right_is_left_alone():
     assert refined(start, source, target).residual <= start.residual
 
 
-def test_who_has_no_small_gicp_is_told_how_to_get_it(monkeypatch):
+def test_without_small_gicp_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "small_gicp", None)
     source, target = scans()
     with pytest.raises(ValueError, match=r"pip install 'qecnet\[refine\]'"):

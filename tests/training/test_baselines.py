@@ -41,7 +41,7 @@ def figures(state):
 
 
 @pytest.mark.parametrize("kind", BASELINES)
-def test_a_run_that_was_stopped_goes_on_bit_for_bit(kind, cache, tiny, tmp_path):
+def test_a_stopped_run_resumes_bit_for_bit(kind, cache, tiny, tmp_path):
     settings = tiny(config=kind, method="flare", ema=0.5)
     straight = train_network(settings, cache, RunFolder(tmp_path), ALONE, watcher(), 1e9)
     (tmp_path / "stopped").mkdir()

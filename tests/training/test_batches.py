@@ -99,12 +99,12 @@ def test_the_seed_decides(batches):
     assert not same(one, other)
 
 
-def test_a_batch_larger_than_what_there_is_is_refused(batches):
+def test_a_batch_larger_than_the_dataset_is_refused(batches):
     with pytest.raises(ValueError, match="batch_size is 51, with 50 training shapes; set a smaller one"):
         batches(batch_size=51)
 
 
-def test_validation_turns_frames_with_their_points(cache):
+def test_validation_rotates_frames_with_their_points(cache):
     shapes = torch.arange(0, 50, 5)
     (straight, _), (turned, q) = (next(validation_batches(cache, shapes, 16, rotated=t)) for t in (False, True))
     torch.testing.assert_close(multiply(q[:, None], straight.points.frames), turned.points.frames, atol=1e-5, rtol=0)
@@ -123,7 +123,7 @@ def test_what_is_held_out_is_a_part_of_each_class(cache):
     assert len(held_out(cache.labels, 0)[1]) == 0
 
 
-def test_prefetching_changes_nothing_but_when():
+def test_prefetching_gives_the_same_items():
     assert list(prefetched(iter(range(20)), depth=3)) == list(range(20))
 
 

@@ -38,7 +38,7 @@ def trained(tiny, optimizer):
     return state
 
 
-def test_everything_comes_back_bit_for_bit(trained, tiny, optimizer, tmp_path):
+def test_a_checkpoint_restores_the_state_bit_for_bit(trained, tiny, optimizer, tmp_path):
     save_checkpoint(tmp_path / "c", trained, ORIGIN)
     again = new_state(tiny(ema=0.9, seed=1, optimizer=optimizer), ["a", "b"], CPU)
     load_checkpoint(tmp_path / "c", again, ORIGIN)
@@ -90,7 +90,7 @@ def test_a_full_disk_leaves_the_last_one(trained, tmp_path):
     assert [file.name for file in tmp_path.iterdir()] == ["c"]
 
 
-def test_what_a_killed_writer_left_aside_is_in_nobodys_way(trained, tmp_path):
+def test_a_temporary_file_of_a_killed_writer_is_ignored(trained, tmp_path):
     path = tmp_path / "c"
     (tmp_path / ".c-0123456789abcdef").write_bytes(b"half")
     save_checkpoint(path, trained, ORIGIN)
@@ -99,7 +99,7 @@ def test_what_a_killed_writer_left_aside_is_in_nobodys_way(trained, tmp_path):
 
 
 @pytest.mark.parametrize("damage", [lambda b: b[: len(b) // 2], lambda b: b"\x80\x04" + b, lambda b: b""])
-def test_what_is_damaged_is_refused(trained, tiny, tmp_path, damage):
+def test_a_damaged_checkpoint_is_refused(trained, tiny, tmp_path, damage):
     path = tmp_path / "c"
     save_checkpoint(path, trained, ORIGIN)
     path.write_bytes(damage(path.read_bytes()))

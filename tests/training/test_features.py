@@ -46,7 +46,7 @@ def test_a_run_writes_weights_that_are_read_again(options, cache, tmp_path):
     assert network(batch.points).activations.isfinite().all()
 
 
-def test_a_run_that_was_stopped_goes_on_bit_for_bit(cache, tiny, tmp_path):
+def test_a_stopped_run_resumes_bit_for_bit(cache, tiny, tmp_path):
     """With dropout, frames left out at random, and an average of the weights."""
     settings = tiny(config="features", method="flare", ema=0.5, dropped=0.3)
     straight = train_network(settings, cache, RunFolder(tmp_path), ALONE, watcher(), 1e9)
@@ -63,7 +63,7 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(cache, tiny, tmp_path):
     assert figures(straight) == figures(resumed)
 
 
-def test_it_learns_names_and_to_stand_upright_and_knows_shapes_turned(cache, tiny):
+def test_it_learns_classes_and_poses_from_upright_shapes(cache, tiny):
     """Ten shapes, one of each class, after some steps; both parts of what is minimised have become smaller."""
     settings = tiny(config="features", method="flare", looks=1, batch_size=10, epochs=15, schedule="constant")
     batches = TrainingBatches(cache, torch.arange(0, 50, 5), settings)
@@ -84,7 +84,7 @@ def test_it_learns_names_and_to_stand_upright_and_knows_shapes_turned(cache, tin
     assert error.max() <= 1e-3
 
 
-def test_what_training_decays_are_the_weights(cache, tiny):
+def test_weight_decay_applies_to_the_weights(cache, tiny):
     """Beside the gradient's step, each weight loses its share: AdamW's."""
     after = []
     for decay in (0.0, 0.5):

@@ -27,7 +27,7 @@ def uninterrupted(finished, options, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_killed_at_a_random_step_it_goes_on_bit_for_bit(
+def test_a_run_killed_at_a_random_step_resumes_bit_for_bit(
     uninterrupted, start, finished, options, wait_for_step, tmp_path
 ):
     killed = tmp_path / "killed"
@@ -46,7 +46,7 @@ def test_killed_at_a_random_step_it_goes_on_bit_for_bit(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_asked_to_stop_it_saves_and_says_so(start, finished, options, wait_for_step, tmp_path, number):
+def test_a_stopped_run_saves_and_says_so(start, finished, options, wait_for_step, tmp_path, number):
     folder = tmp_path / "run"
     arguments = options(folder, epochs=1000, batch_size=2)
     run = start(TRAINING, *arguments)
@@ -73,7 +73,7 @@ def test_two_runs_never_write_into_one_folder(start, options, wait_for_step, tmp
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit for another process, which Linux alone lets one do")
 @pytest.mark.slow
-def test_a_full_disk_ends_it_with_a_sentence_and_it_goes_on(
+def test_a_full_disk_is_one_sentence_and_the_run_resumes(
     uninterrupted, start, finished, options, wait_for_step, tmp_path
 ):
     folder = tmp_path / "run"

@@ -58,7 +58,7 @@ def test_the_same_command_gives_the_same_run(run):
     assert [figures(row) for row in log(one)] == [figures(row) for row in log(again)]
 
 
-def test_what_a_run_leaves(run, tiny):
+def test_the_files_of_a_run(run, tiny):
     folder = run("run", siamese=0.1, ema=0.5, clip=1.0, schedule="onecycle")
     expected = {"settings.json", "checkpoint.safetensors", "log.jsonl", "weights.safetensors", "result.json"}
     assert {file.name for file in folder.iterdir()} == expected | {"curves.png"}
@@ -92,7 +92,7 @@ def test_validation_now_and_then_and_always_at_the_end(run):
     assert log(run("all", epochs=1, validation=0))[0]["validation_ar"] is None
 
 
-def test_a_turned_shape_is_named_as_before(run):
+def test_rotation_keeps_the_predicted_class(run):
     """NR and AR differ by rounding alone, which on so few shapes changes no name."""
     last = log(run("run"))[-1]
     assert last["validation_nr"] == last["validation_ar"]
@@ -209,7 +209,7 @@ def test_an_average_has_statistics_of_its_own(cache, tiny):
     assert any(present(layer.running_mean).abs().sum() > 0 for layer in layers)
 
 
-def test_validation_draws_nothing_and_leaves_the_network_as_it_was(cache, tiny):
+def test_validation_uses_no_random_numbers_and_keeps_the_network(cache, tiny):
     network = new_state(tiny(config="pointnet", method="flare"), CLASSES, ALONE.device).network
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     found = [validate(network, cache, torch.arange(50), torch.ones(len(cache.classes)), ALONE) for _ in range(2)]

@@ -22,7 +22,7 @@ LABELS = torch.tensor([0, 3, 1, 4, 2, 2])
 TURNS = torch.tensor([1, 2, 0, 4, 1])
 
 
-def test_the_loss_is_the_one_that_is_asked_for(prediction, tiny):
+def test_the_loss_is_the_one_in_the_settings(prediction, tiny):
     spread = losses(prediction, LABELS, TURNS, tiny(), 0.5)
     assert spread.total == spread.classification == spread_loss(prediction.activations, LABELS, 0.1)
     grown = losses(prediction, LABELS, TURNS, tiny(margin=[0.2, 0.9]), 0.5)

@@ -15,13 +15,13 @@ def test_the_defaults_are_the_papers_network():
     assert count_parameters(Settings().create_network(10)) == 46_990
 
 
-def test_the_release_brings_its_sizes_and_what_is_given_wins():
+def test_given_settings_override_those_of_the_release():
     settings = make_settings({"config": "release", "capsules": 32})
     assert (settings.frames, settings.patches, settings.capsules) == (2048, 256, 32)
     assert (settings.weighting, settings.batch_size, settings.points) == ("linear", 16, 10_000)
 
 
-def test_features_bring_how_they_are_trained_and_what_is_given_wins():
+def test_given_settings_override_those_of_features():
     settings = make_settings({"config": "features", "looks": 1, "batch_size": 16})
     assert (settings.loss, settings.schedule, settings.method) == ("cross_entropy", "onecycle", "centred")
     assert (settings.smoothing, settings.aligned, settings.weight_decay) == (0.15, 1.0, 0.02)
@@ -113,7 +113,7 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"canonicalize": "yes"}, "canonicalize is 'yes'; it must be true or false"),
     ],
 )
-def test_what_cannot_be_is_refused_by_name(given, sentence):
+def test_impossible_settings_are_refused_by_name(given, sentence):
     with pytest.raises(ValueError, match=sentence) as refused:
         make_settings(given)
     assert "\n" not in str(refused.value)

@@ -36,7 +36,7 @@ def test_the_same_classes_take_over_all(tmp_path, tiny, changes):
 
 
 @pytest.mark.parametrize("classes", [["cup", "jug", "pan"], ["cup", "jug"], CLASSES[::-1]], ids=len)
-def test_other_classes_take_over_what_is_not_of_classes(tmp_path, tiny, classes):
+def test_other_classes_keep_the_layers_without_classes(tmp_path, tiny, classes):
     """Also as many others, and the same in another order: a class's weights are never those of another."""
     there, path = written(tmp_path, tiny, FEATURES, CLASSES)
     network = tiny(**FEATURES).create_network(len(classes))
@@ -72,7 +72,7 @@ def test_whoever_uses_the_global_generator_finds_it_as_it_was(tmp_path, tiny):
     assert torch.equal(torch.get_rng_state(), before)
 
 
-def test_a_run_starts_where_another_ended_and_goes_on_without_it(tmp_path, options):
+def test_a_run_that_started_from_another_resumes_without_it(tmp_path, options):
     def train(name, *more, code=0, **changes):
         result = CliRunner().invoke(app, ["train", *options(tmp_path / name, **changes), *more])
         assert result.exit_code == code, result.output

@@ -187,7 +187,7 @@ def test_a_camera_inside_the_shape_is_one_sentence(session, request_of, camera):
         session.respond(request_of(camera=camera))
 
 
-def test_another_model_is_loaded_when_it_is_asked_for(session, request_of):
+def test_another_model_is_loaded_on_request(session, request_of):
     first, _ = unpack(session.respond(request_of()))
     assert (first["model"], first["answer"]["candidates"]) == ("modelnet10-features", [])
     header, _ = unpack(session.respond(request_of(model="upright")))
