@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 import torch
@@ -89,15 +90,26 @@ def test_changed_files_are_done_again_and_failed_ones_on_request(run, library, t
     assert "bad.ply" in retried.stderr
 
 
+def run_process(*arguments, **options):
+    """The command in a process of its own."""
+    done = subprocess.run([QEC, *map(str, arguments)], capture_output=True, text=True, check=False, **options)
+    return Result(done.returncode, done.stdout, done.stderr)
+
+
+class Result(NamedTuple):
+    exit_code: int
+    stdout: str
+    stderr: str
+
+
 @pytest.mark.parametrize("source", ["file", "standard input"])
-def test_files_from_a_list(library, tmp_path, source):
+def test_files_from_a_list(run, library, tmp_path, source):
     paths = [library / "00.npy", library / "none.npy", library / "deep"]
     text = "".join(f"{path}\n" for path in paths) + "\n"
     (tmp_path / "list.txt").write_text(text)
-    listed = ["--from", tmp_path / "list.txt" if source == "file" else "-"]
-    command = [QEC, "classify", *listed, "-o", tmp_path / "r.csv", "--workers", "1"]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
+    listed, start = (tmp_path / "list.txt", run) if source == "file" else ("-", run_process)
+    done = start("classify", "--from", listed, "-o", tmp_path / "r.csv", "--workers", "1", input=text)
+    assert done.exit_code == 1
     assert done.stderr == f"qec: {library}/none.npy: cannot be read (no such file or directory); correct the path\n"
     with (tmp_path / "r.csv").open(newline="") as file:
         rows = {row["file"]: row for row in csv.DictReader(file)}
@@ -166,12 +178,12 @@ def test_oriented_files_of_a_list_keep_their_places(run, library, tmp_path, monk
         assert (out / str(library)[1:] / "00.npy").exists()
 
 
-def test_a_killed_run_resumes_to_the_same_results(library, shapes, tmp_path):
+def test_a_killed_run_resumes_to_the_same_results(run, library, shapes, tmp_path):
     command = [QEC, "classify", library, "-o", tmp_path / "r.csv", "--workers", "2"]
     for name in "abc":
         shutil.copytree(shapes, library / name)
     whole = tmp_path / "whole.csv"
-    subprocess.run([*command[:4], whole, "--workers", "1"], capture_output=True, check=False)
+    run("classify", library, "-o", whole)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     journal = tmp_path / "r.csv.journal"
     while not journal.exists() or journal.stat().st_size < 20_000:
@@ -311,7 +323,7 @@ def test_a_folder_that_is_read_only_is_one_sentence(run, library, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit for another process, which Linux alone lets one do")
-def test_a_full_disk_is_one_sentence_and_the_run_resumes(library, tmp_path):
+def test_a_full_disk_is_one_sentence_and_the_run_resumes(run, library, tmp_path):
     command = [QEC, "classify", library, "-o", tmp_path / "r.csv", "--workers", "1"]
 
     def limit():
@@ -323,6 +335,6 @@ def test_a_full_disk_is_one_sentence_and_the_run_resumes(library, tmp_path):
     (line,) = [line for line in full.stderr.splitlines() if "bad.ply" not in line]
     assert "r.csv.journal: cannot be written (" in line
     assert not (tmp_path / "r.csv").exists()
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = run(*command[1:])
     assert ", 1 failed" in done.stdout
     assert len((tmp_path / "r.csv").read_text().splitlines()) == 22

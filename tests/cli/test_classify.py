@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -57,9 +56,9 @@ def spoiled(library, tmp_path):
     return tmp_path
 
 
-def test_the_real_command_on_a_folder_of_all_formats(library):
-    done = subprocess.run([QEC, "classify", library, "--json"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+def test_a_folder_of_all_formats_is_classified(run, library):
+    done = run("classify", library, "--json")
+    assert done.exit_code == 0, done.stderr
     assert done.stderr == ""
     found = {Path(row["file"]).name: row for row in map(json.loads, done.stdout.splitlines())}
     assert [*found] == ["chair.off", "chair.ply", "cloud.npy", "cloud.pcd", "cloud.xyz", "chair.obj", "chair.stl"]

@@ -1,5 +1,6 @@
 """`qec --help`, `--version` and completion: fast, complete, and plain text."""
 
+import json
 import os
 import subprocess
 import sys
@@ -53,26 +54,35 @@ def test_a_seed_that_is_too_large_is_refused():
 
 COMPLETE = {"_QEC_COMPLETE": "complete_bash", "COMP_CWORD": "1"}
 LIGHT = [
-    pytest.param(["--help"], {}, id="help"),
-    pytest.param(["--version"], {}, id="version"),
-    *[pytest.param([*words, "--help"], {}, id=f"help of {' '.join(words)}") for words in all_commands()],
-    pytest.param([], COMPLETE | {"COMP_WORDS": "qec cla"}, id="completion of a command"),
-    pytest.param([], COMPLETE | {"COMP_WORDS": "qec classify --mo", "COMP_CWORD": "2"}, id="completion of an option"),
+    ("help", ["--help"], {}),
+    ("version", ["--version"], {}),
+    *((f"help of {' '.join(words)}", [*words, "--help"], {}) for words in all_commands()),
+    ("completion of a command", [], COMPLETE | {"COMP_WORDS": "qec cla"}),
+    ("completion of an option", [], COMPLETE | {"COMP_WORDS": "qec classify --mo", "COMP_CWORD": "2"}),
 ]
 
 
-@pytest.mark.parametrize(("arguments", "environment"), LIGHT)
-def test_what_does_not_compute_imports_no_torch(arguments, environment):
-    script = (
-        "import sys\n"
-        "from qecnet.cli.main import app\n"
-        "try:\n    app(prog_name='qec')\n"
-        "finally:\n    print('heavy:', {'torch', 'numpy', 'rich'} & {*sys.modules}, file=sys.stderr)"
-    )
-    command = [sys.executable, "-c", script, *arguments]
-    done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
-    assert done.stdout
-    assert done.stderr.endswith("heavy: set()\n"), done.stderr
+RUN_ALL = """
+import contextlib, io, json, os, sys
+from qecnet.cli.main import app
+for name, arguments, environment in json.loads(sys.argv[1]):
+    printed = io.StringIO()
+    os.environ.update(environment)
+    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+        app(arguments, prog_name="qec")
+    for variable in environment:
+        del os.environ[variable]
+    heavy = sorted({"torch", "numpy", "rich"} & {*sys.modules})
+    print(json.dumps([name, bool(printed.getvalue()), heavy]))
+"""
+
+
+def test_what_does_not_compute_imports_no_torch():
+    """One process runs all of them in turn, so that Python and Typer are loaded once."""
+    command = [sys.executable, "-c", RUN_ALL, json.dumps(LIGHT)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert found == [[name, True, []] for name, *_ in LIGHT], done.stderr
 
 
 def test_the_shell_completes_commands():

@@ -40,15 +40,14 @@ def folder(tmp_path):
     return library
 
 
-def test_the_real_commands_find_a_turned_shape(folder, tmp_path):
+def test_a_rotated_shape_is_found(run, folder, tmp_path):
     toilet = make_shape("toilet", 1)
     write(tmp_path / "query.ply", replace(toilet, vertices=rotate(TURN, toilet.vertices)))
-    indexed = subprocess.run([QEC, "index", folder], capture_output=True, text=True, check=False)
-    assert indexed.returncode == 0, indexed.stderr
+    indexed = run("index", folder)
+    assert indexed.exit_code == 0, indexed.stderr
     assert "3 shapes (3 new or changed, 0 unchanged, 0 removed)" in indexed.stdout
-    command = [QEC, "search", tmp_path / "query.ply", "--library", folder, "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    done = run("search", tmp_path / "query.ply", "--library", folder, "--json")
+    assert done.exit_code == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert found[0]["file"] == str(folder / "deep" / "toilet.off")
     assert len(found) == 3
