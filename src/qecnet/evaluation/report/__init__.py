@@ -16,7 +16,7 @@ from qecnet.datasets import open_dataset
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE, NO_SYM
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.published import published_figures
-from qecnet.evaluation.report import _charts, _gallery, _results
+from qecnet.evaluation.report import _charts, _gallery, _tables
 from qecnet.evaluation.report._table import FORMATS, ReportTable, data_table
 from qecnet.evaluation.results import (
     BINS,
@@ -104,7 +104,7 @@ def _environment() -> Environment:
     found = Environment(
         loader=PackageLoader(__name__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
-    found.filters |= FORMATS | {"dataset": _results.name_dataset, "base64": lambda data: b64encode(data).decode()}
+    found.filters |= FORMATS | {"dataset": _tables.name_dataset, "base64": lambda data: b64encode(data).decode()}
     found.globals |= {"PROTOCOLS": PROTOCOLS, "BINS": BINS, "RANDOM": EXPECTED_RANDOM_RAE, "DASH": "–"}
     return found
 
@@ -145,19 +145,19 @@ def _tabulate(
         "robustness": levels,
         "equivariance": change,
         "baselines": baselines,
-        "accuracy_table": made.keep(_results.accuracy_table([run, *others])),
-        "compared_errors_table": made.keep(_results.compared_errors_table([run, *others])),
-        "rotation_table": made.keep(_results.rotation_table([run, *others])),
-        "summary_table": made.keep(_results.summary_table(posed[:1], "table2-summary.csv")) if posed else None,
-        "compared_table": made.keep(_results.summary_table(posed[1:], "table2-summary-compared.csv"))
+        "accuracy_table": made.keep(_tables.accuracy_table([run, *others])),
+        "compared_errors_table": made.keep(_tables.compared_errors_table([run, *others])),
+        "rotation_table": made.keep(_tables.rotation_table([run, *others])),
+        "summary_table": made.keep(_tables.summary_table(posed[:1], "table2-summary.csv")) if posed else None,
+        "compared_table": made.keep(_tables.summary_table(posed[1:], "table2-summary-compared.csv"))
         if posed[1:]
         else None,
-        "alignment_tables": [made.keep(_results.alignment_table(run, baselines, *t)) for t in tasks if baselines],
-        "robustness_table": made.keep(_results.robustness_table(levels)),
-        "level_table": made.keep(_results.level_table(levels)) if levels else None,
-        "confusion_tables": {p: made.keep(_results.confusion_table(one)) for p, one in names.items()},
-        "class_table": made.keep(_results.class_table(names)) if names else None,
-        "equivariance_table": made.keep(_results.equivariance_table(change)) if change else None,
+        "alignment_tables": [made.keep(_tables.alignment_table(run, baselines, *t)) for t in tasks if baselines],
+        "robustness_table": made.keep(_tables.robustness_table(levels)),
+        "level_table": made.keep(_tables.level_table(levels)) if levels else None,
+        "confusion_tables": {p: made.keep(_tables.confusion_table(one)) for p, one in names.items()},
+        "class_table": made.keep(_tables.class_table(names)) if names else None,
+        "equivariance_table": made.keep(_tables.equivariance_table(change)) if change else None,
     }
 
 
@@ -177,13 +177,13 @@ def _draw(run: EvaluatedRun, made: _Tables) -> dict[str, Any]:
     return {
         "error_intervals": intervals,
         "robustness_charts": [
-            _charts.robustness_charts(levels, kind, _results.KINDS[kind][0], _results.name_level) for kind in kinds
+            _charts.robustness_charts(levels, kind, _tables.KINDS[kind][0], _tables.name_level) for kind in kinds
         ],
         "error_charts": {
             protocol: [c for m in MODES for c in _charts.error_charts(getattr(found.modes, m).all, f"{m}, all")]
             for protocol, found in rotation.items()
         },
-        "error_data": {protocol: made.keep(_results.error_data(found)) for protocol, found in rotation.items()},
+        "error_data": {protocol: made.keep(_tables.error_data(found)) for protocol, found in rotation.items()},
         "training_charts": _charts.training_charts(run.log) if run.log else [],
         "training_data": made.keep(log) if run.log else None,
         "spheres": spheres,

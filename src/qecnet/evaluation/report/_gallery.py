@@ -16,8 +16,8 @@ from qecnet.algebra import multiply, rotate
 from qecnet.datasets import Dataset
 from qecnet.evaluation.metrics import bootstrap_interval, check_rotations, relative_rotation
 from qecnet.evaluation.predict import Predictions
-from qecnet.evaluation.report._results import sort_classes
 from qecnet.evaluation.report._table import ReportTable, data_table
+from qecnet.evaluation.report._tables import sort_classes
 from qecnet.evaluation.rotation import pair_angles, siamese_pairs
 from qecnet.evaluation.symmetric_errors import IDENTITY
 
