@@ -29,7 +29,7 @@ _SHOWN = 20
 
 
 class BulkOptions(NamedTuple):
-    """What the user has asked for."""
+    """The options of a bulk run."""
 
     files: list[str]
     listed: str | None
@@ -160,7 +160,7 @@ def share_answers(
 
 
 def note_failed_before(count: int) -> None:
-    """Says how many files are left alone because they failed before."""
+    """Says how many files were skipped because they failed before."""
     if count:
         files = (
             "1 file failed before and was skipped" if count == 1 else f"{count:,} files failed before and were skipped"

@@ -47,7 +47,7 @@ def iterate_shapes(arguments: Iterable[str], listed: str | None, fail: Callable[
     Args:
         arguments: files, folders and glob patterns.
         listed: a text file with one path of a file or folder per line; `-` is standard input.
-        fail: told of each argument that has no file and each folder that cannot be opened.
+        fail: called for each argument that has no file and each folder that cannot be opened.
 
     Raises:
         ValueError: the list cannot be read, or nothing was given at all.

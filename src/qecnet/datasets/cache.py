@@ -1,8 +1,8 @@
-"""Frames are computed once and kept: one memory-mapped file a split, several subsamplings a shape.
+"""Frames that are computed once and stored: one memory-mapped file per split, with several subsamples of each shape.
 
-The paper draws a new subsample of each shape in each epoch; here S of them are drawn beforehand, and training takes
-another one each time. A cache is found by a hash of everything that changes it: the shapes, the settings, the seed and
-the code that makes frames. What is damaged or half written is never used.
+The paper draws a new subsample of each shape in each epoch; here S of them are computed in advance, and each epoch uses
+the next one. A cache is found by a hash of everything that it depends on: the shapes, the settings, the seed and the
+code that computes frames. A damaged or incomplete file is never used.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from qecnet.workers import leave_unguarded_script
 
 
 class FrameCache:
-    """The frames of one split; `frame_cache` makes or finds it. Light to pickle: worker processes map the same file.
+    """The frames of one split; `frame_cache` opens or builds it. It is pickled as a path: processes map the same file.
 
     Attributes:
-        path: of the file.
-        classes: their names; names: of the N shapes; labels: (N,) int64.
-        subsamplings: S, how many there are of each shape.
+        path: the file.
+        classes: names of the classes; names: of the N shapes; labels: (N,) int64.
+        subsamplings: S, the number of subsamples of each shape.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -59,13 +59,21 @@ class FrameCache:
     def points(
         self, index: int | Sequence[int] | Tensor, subsampling: int | Sequence[int] | Tensor = 0
     ) -> OrientedPoints:
-        """What `prepare` gave for shapes and subsamplings of them: two numbers, or two batches that broadcast."""
+        """Get the result of `prepare` for subsamples of shapes.
+
+        Args:
+            index: which shapes, one or a batch.
+            subsampling: which of their subsamples; both arguments are broadcast.
+
+        Returns:
+            The oriented points, with the batch axes of the arguments.
+        """
         rows = self._rows[np.asarray(index), np.asarray(subsampling)]
         return OrientedPoints(**{field.name: _tensor(rows[field.name]) for field in fields(OrientedPoints)})
 
 
 def _tensor(array: NDArray[np.generic]) -> Tensor:
-    """A copy of its own, aligned and writable."""
+    """Copy an array, aligned and writable."""
     return torch.from_numpy(np.array(array, order="C"))
 
 
@@ -83,25 +91,34 @@ def frame_cache(
     workers: int = 2,
     progress: bool = True,
 ) -> FrameCache:
-    """The frames of a split, from `folder` where they are there and whole, otherwise built there now.
+    """Open the frames of a split that are stored in `folder`, or compute and store them.
 
-    A build that was interrupted or killed goes on where it was. Processes that build in one folder wait for each
-    other; one that finds its cache whole does not. The number of workers does not change the result.
+    A build that was interrupted or killed resumes where it stopped. Processes that build in the same folder wait for
+    each other; a process whose cache is complete does not wait. The number of workers does not change the result.
 
     Args:
+        dataset: the shapes.
+        split: the part of the dataset.
+        folder: where caches are stored; it is created if necessary.
         config: of `prepare`.
-        subsamplings: S. A mesh gives `config.points` new points for each; a cloud of more points gives a random
-            `config.points` of them.
-        keep: the share of a cloud's points in each subsampling where it has no more than `config.points`, without
-            which all subsamplings would be the same.
-        thinnest: of the first subsampling's points, how many the last one has: 1 for as many, less for a share of them
-            that each one between approaches by the same factor.
-        views: share of the subsamplings that are views by one camera (`sample_view`): the last ones, and never all.
-        seed: each subsampling's generator follows from it, from the shape's place in the split, and from s.
+        subsamplings: S, the number of subsamples. Each has `config.points` new points of a mesh, or a random
+            `config.points` of a larger cloud.
+        keep: the fraction of the points that a subsample keeps if a cloud has no more than `config.points`; otherwise
+            all subsamples would be the same.
+        thinnest: number of points of the last subsample as a fraction of the first; those between are spaced
+            geometrically.
+        views: fraction of the subsamples that show what one camera sees (`sample_view`): the last ones, and never all.
+        seed: of the subsamples, together with the shape's number in the split and that of the subsample.
+        workers: number of processes.
+        progress: whether to show a progress bar.
+
+    Returns:
+        The cache.
 
     Raises:
-        ValueError: for a shape that cannot be read or prepared.
-        OSError: where the cache cannot be written, for want of space or otherwise. What was built stays, to go on from.
+        ValueError: if a shape cannot be read or prepared.
+        OSError: if the cache cannot be written, for example because the disk is full. What was built is kept, and the
+            next call continues there.
     """
     if subsamplings < 1 or workers < 1 or not 0 < keep <= 1 or not 0 < thinnest <= 1:
         raise ValueError(
@@ -118,7 +135,7 @@ def frame_cache(
     path = Path(folder) / f"{dataset.name}-{split}-{digest}.frames"
     with _said_in_one_sentence(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        if is_whole(path, layout):  # nobody waits for another cache that is being built
+        if is_whole(path, layout):  # without waiting for another cache that is being built
             return FrameCache(path)
         leave_unguarded_script()  # which would wait for the lock of its parent, and its parent for it
         with alone_in(path.parent, wait=True):
@@ -155,7 +172,7 @@ def _layout(
 
 
 def _build(path: Path, layout: Layout, items: Sequence[Item], task: Task, workers: int, progress: bool) -> None:
-    """Writes the missing records aside, then puts the file in its place in one step."""
+    """Writes the missing records to a temporary file, then renames it."""
     part = path.with_name(path.name + ".part")
     done = good_records(part, layout)
     record = layout.record.itemsize
@@ -172,7 +189,7 @@ def _build(path: Path, layout: Layout, items: Sequence[Item], task: Task, worker
         with closing(records(items, done, task, workers)) as new:
             for index, row in enumerate(new, start=done):
                 file.write(sealed(row, index))
-                # A killed process loses what it holds, not what it has handed to the system.
+                # A killed process loses its own buffers, not what it has handed to the system.
                 file.flush()
                 bar.advance(shown)
         os.fsync(file.fileno())
@@ -181,7 +198,7 @@ def _build(path: Path, layout: Layout, items: Sequence[Item], task: Task, worker
 
 @contextmanager
 def _said_in_one_sentence(path: Path) -> Iterator[None]:
-    advice = "what was built is kept, and running it again goes on from there"
+    advice = "what was built is kept; run the command again to continue"
     try:
         yield
     except ChildProcessError as error:

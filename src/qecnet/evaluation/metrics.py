@@ -135,10 +135,10 @@ def group_errors(angles: ArrayLike, symmetric: ArrayLike, truth: ArrayLike, clas
         The statistics of each group; None for a group without views.
     """
     plain, up_to, t = np.asarray(angles), np.asarray(symmetric), np.asarray(truth)
-    apart = np.isin(t, [i for i, name in enumerate(classes) if name in NO_SYM])
+    no_sym = np.isin(t, [i for i, name in enumerate(classes) if name in NO_SYM])
     return ErrorGroups(
         all_classes=summarize_errors(plain, up_to),
-        no_sym=summarize_errors(plain[apart], up_to[apart]),
+        no_sym=summarize_errors(plain[no_sym], up_to[no_sym]),
         per_class={name: summarize_errors(plain[t == i], up_to[t == i]) for i, name in enumerate(classes)},
     )
 

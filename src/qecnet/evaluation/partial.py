@@ -48,8 +48,8 @@ class _Row:
 def measure_views(measurement: Measurement, camera: ViewConfig | None = None) -> ViewsResult:
     """Predict each test shape twice, whole and as one camera sees it, each in a random pose of its own.
 
-    A dataset that shares no class with the model is measured by orientation alone, and grouped by form: boxes, flat
-    things, round things and others.
+    A dataset that shares no class with the model is measured by orientation alone, and grouped by form: box, flat,
+    round and other.
 
     Args:
         measurement: what is measured, and how; the protocol is "strict".
@@ -102,19 +102,19 @@ def _measure_shape(measurement: Measurement, number: int, item: Item, camera: Vi
         q = random_quaternion((), generator, dtype=torch.float64)
         rotated, up = replace(cloud, normals=None).rotated(q), rotate(q, _UP)
         try:
-            answer, told = measurement.model.predict(rotated), measurement.model.predict(rotated, up=up)
+            answer, known_up = measurement.model.predict(rotated), measurement.model.predict(rotated, up=up)
         except ValueError:  # flat, or too few points in view
             continue
         group = symmetry_of(kind) if is_class else NO_SYMMETRY
         full, known = (
-            float(np.rad2deg(symmetric_distance(pose, IDENTITY, q, group))) for pose in (answer.pose, told.pose)
+            float(np.rad2deg(symmetric_distance(pose, IDENTITY, q, group))) for pose in (answer.pose, known_up.pose)
         )
         rows.append(
             _Row(
                 kind,
                 visible,
                 answer.label == kind if is_class else None,
-                told.label == kind if is_class else None,
+                known_up.label == kind if is_class else None,
                 answer.confidence if is_class else answer.up_confidence,
                 float((rotate(answer.pose, _UP) @ up).clamp(-1, 1).arccos().rad2deg()),
                 full,
@@ -163,11 +163,11 @@ def _score(rows: Sequence[_Row]) -> ViewScores:
         np.array([getattr(row, name) for row in rows]) for name in ("up", "pose", "pose_known_up", "centre", "size")
     )
     named = [row.correct for row in rows if row.correct is not None]
-    told = [row.correct_known_up for row in rows if row.correct_known_up is not None]
+    with_up = [row.correct_known_up for row in rows if row.correct_known_up is not None]
     return ViewScores(
         views=len(rows),
         accuracy=float(np.mean(named)) if named else None,
-        accuracy_known_up=float(np.mean(told)) if told else None,
+        accuracy_known_up=float(np.mean(with_up)) if with_up else None,
         confidence=float(np.mean([row.confidence for row in rows])),
         up10=float((up <= 10).mean()),
         up_degrees=float(np.median(up)),

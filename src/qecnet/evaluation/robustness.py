@@ -41,11 +41,11 @@ def _score(found: Predictions, corruption: Corruption, seed: int, has_poses: boo
     if not has_poses:
         return CorruptionScores(*about, None, None, None, points)
     pairs = siamese_errors(found)
-    correct, apart, every = pairs.correct.no_sym, pairs.all.no_sym, pairs.all.all_classes
+    correct, no_sym, every = pairs.correct.no_sym, pairs.all.no_sym, pairs.all.all_classes
     return CorruptionScores(
         *about,
         rae=None if correct is None else correct.mean,
-        rae_all=None if apart is None else apart.mean,
+        rae_all=None if no_sym is None else no_sym.mean,
         rae_symmetric=None if every is None else every.symmetric.mean,
         points=points,
     )

@@ -115,7 +115,7 @@ class TrainingOutcome:
 class EvaluatedRun:
     """A folder that `qec train` wrote, with results of `qec evaluate` in its folder `evaluation`.
 
-    Files are read when they are asked for, and only once.
+    Files are read on first use, and only once.
 
     Raises:
         ValueError: from any attribute whose file is damaged; one sentence that names the file.

@@ -71,8 +71,8 @@ def format_degrees(value: float | None) -> str:
 
 def error_cells(groups: ErrorGroups) -> list[str]:
     """Format the figures of `ERROR_HEAD`."""
-    apart, every = groups.no_sym, groups.all_classes
-    means: list[float | None] = [None, None] if apart is None else [apart.mean, apart.median]
+    no_sym, every = groups.no_sym, groups.all_classes
+    means: list[float | None] = [None, None] if no_sym is None else [no_sym.mean, no_sym.median]
     means += [None, None] if every is None else [every.mean, every.symmetric.mean]
     return [format_error(mean) for mean in means]
 

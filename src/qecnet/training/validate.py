@@ -71,9 +71,9 @@ def _count(
     with torch.inference_mode():
         for batch, turn in prefetched(batches):
             on_device = batch.to(device)
-            said, labels = network(on_device.points), on_device.labels
-            correct += int((said.label == labels).sum())
-            poses = said.pose_of(torch.where(labels >= 0, labels, said.label))
+            prediction, labels = network(on_device.points), on_device.labels
+            correct += int((prediction.label == labels).sum())
+            poses = prediction.pose_of(torch.where(labels >= 0, labels, prediction.label))
             error = multiply(conjugate(turn.to(device)), poses)
             pose += float(upright_distance(error, turns[labels]).sum()) / math.pi
     network.train()
@@ -99,21 +99,21 @@ def held_out_temperatures(
     if not len(shapes):
         return found
     network.eval()
-    said, right = [], []
+    predictions, right = [], []
     subsamplings = (0, cache.subsamplings - 1) if views else (0,)
     parts = [validation_batches(cache, shapes, _BATCH, rotated=True, subsampling=s) for s in subsamplings]
     with torch.inference_mode():
         for batch, turn in prefetched(chain.from_iterable(parts)):
-            said.append(network(batch.to(device).points))
-            if (candidates := said[-1].orientations) is not None:
+            predictions.append(network(batch.to(device).points))
+            if (candidates := predictions[-1].orientations) is not None:
                 ups = to_matrix(candidates.poses.cpu())[..., 2]
                 right.append((ups @ to_matrix(turn)[:, :, 2:])[..., 0] > _RIGHT)
     network.train()
     labels = cache.labels[shapes].repeat(len(subsamplings))
     if len(named := (labels >= 0).nonzero()[:, 0]):
-        activations = torch.cat([one.activations.cpu() for one in said])
+        activations = torch.cat([one.activations.cpu() for one in predictions])
         found["temperature"] = fit_temperature(activations[named], labels[named])
     if right:
-        shares = [one.orientations.probabilities.cpu() for one in said if one.orientations is not None]
+        shares = [one.orientations.probabilities.cpu() for one in predictions if one.orientations is not None]
         found["orientation_temperature"] = fit_orientation_temperature(torch.cat(shares), torch.cat(right))
     return found

@@ -199,7 +199,7 @@ class ViewerApp:
                 request.transport.abort()
 
     def _describe(self, key: str) -> dict[str, Any]:
-        """What a page is told when it opens."""
+        """The first message to a page."""
         model = self._networks.model
         return {
             "key": key,

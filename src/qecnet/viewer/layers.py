@@ -1,6 +1,6 @@
 """What the page shows of a network's inside: frames, patches, capsules, and votes through the iterations of routing.
 
-Positions come in the coordinates of the cloud that was asked about, in its pose.
+Positions are in the coordinates of the cloud, in its pose.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Networks:
         self._observers = {model.name: Observer(model)}
 
     def observer(self, name: str | None) -> Observer:
-        """Returns the observer of a model, which is loaded when it is first asked for; None is the first model.
+        """Returns the observer of a model, which is loaded on first use; None is the first model.
 
         Raises:
             ValueError: when there is no such model; one sentence.

@@ -195,7 +195,7 @@ def _draw(run: EvaluatedRun, made: _Tables) -> dict[str, Any]:
 
 
 def _picture(run: EvaluatedRun, data: Path | None, made: _Tables) -> dict[str, Any]:
-    """Choose what the gallery shows; it is drawn if the shapes are at hand."""
+    """Choose what the gallery shows; it is drawn if the shapes are available."""
     named = _first_predictions(run, ("classification", "rotation"))
     posed = _first_predictions(run, ("rotation",)) if run.has_poses else None
     gallery: dict[str, Any] = {"named": named, "posed": posed, "pictures": None, "cards": {}}

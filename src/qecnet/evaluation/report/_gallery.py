@@ -99,12 +99,11 @@ def error_interval(found: Predictions, classes: Sequence[str], only_correct: boo
 def failure_tables(named: Predictions, posed: Predictions | None) -> list[ReportTable]:
     """List the worst failures as CSV tables."""
     rows = choose_worst_classes(named, WORST)
-    labels = [(named.predicted[row], named.label[row]) for row in rows]
-    cells = [
-        [named.name[row], named.classes[truth], named.classes[said], *(float(named.activations[row, n]) for n in both)]
-        for row, both in zip(rows, labels, strict=True)
-        for said, truth in [both]
-    ]
+    cells = []
+    for row in rows:
+        predicted, truth = named.predicted[row], named.label[row]
+        activations = (float(named.activations[row, label]) for label in (predicted, truth))
+        cells.append([named.name[row], named.classes[truth], named.classes[predicted], *activations])
     keys = ["shape", "truth", "predicted", "activation", "activation_of_truth"]
     tables = [data_table("failures-classes.csv", keys, cells)]
     if posed is not None:
@@ -127,14 +126,14 @@ class CloudPictures:
         """Show the worst classification failures, upright."""
         cards = []
         for row in choose_worst_classes(found, WORST):
-            said, truth = found.predicted[row], found.label[row]
-            said_by, truth_by = (float(found.activations[row, label]) for label in (said, truth))
+            predicted, truth = found.predicted[row], found.label[row]
+            predicted_by, truth_by = (float(found.activations[row, label]) for label in (predicted, truth))
             cards.append(
                 {
                     "pictures": [self._picture("classified wrongly", found, [(row, IDENTITY, "blue")])],
-                    "title": found.classes[said],
+                    "title": found.classes[predicted],
                     "text": f"not {found.classes[truth]}",
-                    "detail": f"activation {said_by:.2f} against {truth_by:.2f}, {found.name[row]}",
+                    "detail": f"activation {predicted_by:.2f} against {truth_by:.2f}, {found.name[row]}",
                 }
             )
         return cards

@@ -163,10 +163,10 @@ def summary_table(runs: Sequence[EvaluatedRun], name: str) -> ReportTable:
     for run in runs:
         for protocol, found in run.results(RotationResult).items():
             for mode in MODES:
-                for counted, told in _COUNTED.items():
+                for counted, title in _COUNTED.items():
                     part = getattr(getattr(found.modes, mode), counted)
                     for which, errors in (("no-sym", part.no_sym), ("all", part.all_classes)):
-                        row = [told, which, protocol, errors and errors.count]
+                        row = [title, which, protocol, errors and errors.count]
                         for one in (errors, errors and errors.symmetric):
                             row += [one and getattr(one, figure) for _, figure, _ in _SUMMARY]
                         groups.setdefault(f"{run.network} [{run.name}], {mode}", []).append(row)
