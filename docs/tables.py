@@ -523,6 +523,78 @@ def partial_scans() -> str:
     return _table(("method", *(f"{part} ({counts[part]})" for part in parts), "ms"), cells)
 
 
+def replication_runs() -> str:
+    """Each training run of the paper's network: what it changed, and what came of it."""
+    folders = [*sorted((RESULTS / "replication").iterdir()), *(RESULTS / f"{name}-paper" for name in DATASETS)]
+    rows = []
+    for run in map(EvaluatedRun, folders):
+        how, outcome = run.settings, run.outcome
+        loss = f"{how.loss.replace('_', '-')}{', siamese' if how.siamese else ''}"
+        rate = f"{how.learning_rate:g}, {'one cycle' if how.schedule == 'onecycle' else 'constant'}"
+        tested = [run.result(ClassificationResult, protocol) for protocol in ("paper", "strict")]
+        rows.append(
+            [
+                f"[{run.name}](../results/{folder_of(run)})",
+                how.method.upper() if how.method == "flare" else how.method,
+                "as released" if how.weighting == "linear" else "as printed",
+                how.nonlinearity,
+                loss,
+                rate,
+                str(how.epochs),
+                str(how.subsamplings or DASH),
+                format_percent(outcome.train_accuracy if outcome else None),
+                format_percent(outcome.validation_ar if outcome else None),
+                *(format_percent(found.ar.accuracy if found else None) for found in tested),
+            ]
+        )
+    head = ("run", "frames", "routing weight", "non-linearity", "loss", "learning rate", "epochs", "subsamples")
+    return _table((*head, "training", "held out", "test, paper protocol", "test, strict"), rows)
+
+
+def folder_of(run: EvaluatedRun) -> str:
+    """The run's folder below results/."""
+    return run.folder.relative_to(RESULTS).as_posix()
+
+
+def reproduced() -> str:
+    """The paper's figures of its own network beside those of the weights that ship."""
+    published = published_figures()
+    (names,) = (row for row in published.classification if row.method == "QEC")
+    errors = {row.method: row.no_sym for row in published.rotation}
+    ten, forty = (EvaluatedRun(RESULTS / f"{name}-paper") for name in DATASETS)
+
+    def accuracies(run: EvaluatedRun, pose: str) -> list[str]:
+        found = [run.result(ClassificationResult, protocol) for protocol in ("paper", "strict")]
+        return [format_percent(getattr(result, pose).accuracy if result else None) for result in found]
+
+    def mean_errors(mode: str) -> list[str]:
+        cells = []
+        for protocol, counted in (("paper", "correct"), ("strict", "all")):
+            found = ten.result(RotationResult, protocol)
+            one = getattr(getattr(found.modes, mode), counted).no_sym if found else None
+            cells.append(format_error(one.mean if one else None))
+        return cells
+
+    whole = next(row for row in published.robustness if (row.kind, row.level) == ("frames", 1))
+    rows = [
+        ["ModelNet10, accuracy (Table 3)", format_percent(whole.accuracy), *accuracies(ten, "ar")],
+        ["ModelNet40, accuracy, upright (Table 1)", format_percent(names.nr), *accuracies(forty, "nr")],
+        ["ModelNet40, accuracy, rotated (Table 1)", format_percent(names.ar), *accuracies(forty, "ar")],
+        ["canonical, no-sym (Table 2)", format_error(errors["QEC, canonical"]), *mean_errors("canonical")],
+        ["siamese, no-sym (Table 2)", format_error(errors["QEC, siamese"]), *mean_errors("siamese")],
+    ]
+    levels = {p: ten.result(RobustnessResult, p) for p in ("paper", "strict")}
+    for row in published.robustness:
+        found = {
+            p: next((x for x in result.levels if (x.kind, x.level) == (row.kind, row.level)), None) if result else None
+            for p, result in levels.items()
+        }
+        for what, value, form in (("accuracy", row.accuracy, format_percent), ("error, no-sym", row.rae, format_error)):
+            ours = [getattr(x, "accuracy" if what == "accuracy" else "rae") if x else None for x in found.values()]
+            rows.append([f"{row.name}, {what} (Table 3)", form(value), *map(form, ours)])
+    return _table(("figure", "published", "reproduced, paper protocol", "reproduced, strict"), rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "headline": headline,
     "accuracy": accuracy,
@@ -552,6 +624,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "scanned-views": scanned_views,
     "view-frames": view_frames,
     "partial-scans": partial_scans,
+    "replication-runs": replication_runs,
+    "reproduced": reproduced,
 }
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

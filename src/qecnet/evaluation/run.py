@@ -76,6 +76,8 @@ class RunSettings:
     aligned: float = 0.0
     keep: float = 0.8
     canonicalize: bool = True
+    weighting: str = "sigmoid"
+    nonlinearity: str = "none"
     schedule: str | None = None
     subsamplings: int | None = None
     thinnest: float = 1.0
