@@ -117,6 +117,24 @@ def test_names_that_are_not_unicode(open_journal, tmp_path):
     assert os.fsencode(row["file"]) == name
 
 
+def test_sentences_and_outputs_with_names_that_are_not_unicode(open_journal, tmp_path):
+    names = [os.fsencode(tmp_path) + b"/%c.ply" % letter for letter in (0xFD, 0xFE)]
+    for name in names:
+        with open(name, "w"):
+            pass
+    bad, shared, missing = (*map(os.fsdecode, names), str(tmp_path / "no\udcff.ply"))
+    failures: list[Failure] = []
+    journal = open_journal()
+    plan(journal, [bad, shared, missing], failures.append, output_of=lambda file: str(tmp_path / "out\udcff"))
+    journal.record(bad, Failure(bad, f"{bad}: is bad"))
+    journal.commit()
+    journal = open_journal()
+    told: list[Failure] = []
+    plan(journal, [bad, shared, missing], fail_before=told.append)
+    assert told == [Failure(bad, f"{bad}: is bad"), *failures]
+    assert {row["file"]: row["error"] for _, _, row in journal.rows()} == {one.name: one.error for one in told}
+
+
 def test_outputs_are_neither_shared_nor_taken_from_others(open_journal, files, tmp_path):
     failures: list[Failure] = []
     journal = open_journal()

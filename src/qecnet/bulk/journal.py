@@ -68,6 +68,7 @@ class Journal:
             raise ValueError(f"{path}: does not exist; give the results of a run with --shard")
         with self._errors():
             self._base = sqlite3.connect(path, timeout=1.0)
+            self._base.text_factory = lambda data: data.decode("utf-8", "surrogatepass")
         try:
             self.origin, self.finished = self._read_about(origin)
             if origin is not None:
@@ -161,8 +162,9 @@ class Journal:
                 if problem:
                     counts.missing += 1
                     fail(Failure(file, problem))
-                values = [key, *(stamp or (None, None)), None if problem else output, problem or None]
-                self._base.execute("REPLACE INTO files VALUES (?, ?, ?, ?, NULL, ?)", values)
+                texts = _encode(None if problem else output), _encode(problem or None)
+                insert = "REPLACE INTO files VALUES (?, ?, ?, CAST(? AS TEXT), NULL, CAST(? AS TEXT))"
+                self._base.execute(insert, [key, *(stamp or (None, None)), *texts])
             counts.pending = self._base.execute(f"SELECT count(*) FROM files WHERE {_PENDING}").fetchone()[0]
         self.commit()
         return counts
@@ -171,8 +173,8 @@ class Journal:
         """Why a file must not be written to that output; empty if it may."""
         if not overwrite and not known.is_ours and os.path.exists(output):
             return f"{output}: exists already; write elsewhere, or overwrite it with --force"
-        query = "SELECT 1 FROM files WHERE output = ? AND file <> ?"
-        if self._base.execute(query, [output, os.fsencode(file)]).fetchone():
+        query = "SELECT 1 FROM files WHERE output = CAST(? AS TEXT) AND file <> ?"
+        if self._base.execute(query, [_encode(output), os.fsencode(file)]).fetchone():
             return f"{file}: would be written to {output}, as another file is; orient it separately"
         return ""
 
@@ -192,8 +194,9 @@ class Journal:
         """Keeps what a pending file gave."""
         row = None if isinstance(result, Failure) else json.dumps(result, allow_nan=False)
         error = result.error if isinstance(result, Failure) else None
+        update = "UPDATE files SET row = ?, error = CAST(? AS TEXT) WHERE file = ?"
         with self._errors():
-            self._base.execute("UPDATE files SET row = ?, error = ? WHERE file = ?", [row, error, os.fsencode(file)])
+            self._base.execute(update, [row, _encode(error), os.fsencode(file)])
 
     def count_failed(self) -> int:
         """How many files have failed."""
@@ -259,6 +262,11 @@ class _State(NamedTuple):
 
 
 _STATE = "SELECT size, modified, row, error, 1 FROM files WHERE file = ?"
+
+
+def _encode(text: str | None) -> bytes | None:
+    """A text as SQLite keeps it: names of files need not be Unicode, and sentences name files."""
+    return None if text is None else text.encode("utf-8", "surrogatepass")
 
 
 def _stamp_or_problem(file: str) -> tuple[tuple[int, int] | None, str]:
