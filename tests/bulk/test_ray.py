@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from qecnet.bulk import answer_files, share_on_ray
+from qecnet.bulk import CannotWrite, answer_files, share_on_ray
 from qecnet.bulk import cluster as cluster_module
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import write
@@ -101,6 +101,14 @@ def test_a_file_that_takes_too_long_fails_alone(cluster):
     found = dict(answer_files(work, names, partial(share_on_ray, address=cluster.address, timeout=3.0)))
     assert [name for name, result in found.items() if isinstance(result, Failure)] == ["endless.ply"]
     assert {*found} == {*names}
+
+
+def test_a_disk_that_is_full_ends_the_run_with_its_sentence(cluster):
+    def work(files):
+        raise CannotWrite("out/a.ply: cannot be written (no space left on device)")
+
+    with pytest.raises(OSError, match=r"^out/a.ply: cannot be written \(no space left on device\)$"):
+        [*answer_files(work, ["a.ply"], partial(share_on_ray, address=cluster.address))]
 
 
 def test_the_answers_of_a_cluster_are_those_of_one_process_bit_for_bit(cluster, tmp_path):

@@ -1,6 +1,7 @@
 """Bulk runs as a user starts them: lists, results, resuming, shards, and bad input in one sentence each."""
 
 import csv
+import errno
 import json
 import os
 import resource
@@ -18,7 +19,7 @@ from typer.testing import CliRunner
 
 from qecnet.cli.main import app
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
-from qecnet.formats import read_cloud, write
+from qecnet.formats import move_file, read_cloud, write
 
 QEC = Path(sys.executable).with_name("qec")
 
@@ -165,6 +166,51 @@ def test_orient_writes_shapes_and_results_and_resumes(run, library, tmp_path):
     with results.open(newline="") as file:
         rows = {Path(row["file"]).name: row for row in csv.DictReader(file)}
     assert rows["01.npy"]["output"] == str(out / "deep" / "01.npy")
+
+
+def test_a_full_disk_ends_orient_with_one_sentence_and_it_goes_on(run, library, tmp_path, monkeypatch):
+    arguments = ("orient", library, "-o", tmp_path / "out", "--results", tmp_path / "r.csv", "--force-doubtful")
+    written = 0
+
+    def fill_up(source, target, motion):
+        nonlocal written
+        if written == 17:
+            raise OSError(f"{target}: cannot be written (no space left on device)") from OSError(errno.ENOSPC, "full")
+        written += 1
+        return move_file(source, target, motion)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("qecnet.formats.move_file", fill_up)
+        full = run(*arguments)
+    assert full.exit_code == 1
+    *bad, said = full.stderr.splitlines()
+    assert "cannot be written (no space left on device)" in said
+    assert all("bad.ply" in line for line in bad)
+    again = run(*arguments)
+    assert "5 done, 15 unchanged, 1 failed" in again.stdout
+    assert len([*(tmp_path / "out").rglob("*.npy")]) == 20
+
+
+def test_orient_does_nothing_where_it_cannot_write(run, library, tmp_path):
+    (tmp_path / "file").write_text("")
+    results = ("--results", tmp_path / "r.csv")
+    for folder, options in ((Path("/proc/self/out"), results), (tmp_path / "file" / "out", results)):
+        result = run("orient", library / "deep", "-o", folder, *options)
+        assert result.exit_code == 1
+        assert result.stderr.startswith(f"qec: {folder}: cannot be written (")
+        assert result.stderr.endswith("); name another folder with -o\n")
+    single = run("orient", library / "deep" / "01.npy", "-o", tmp_path / "file" / "out" / "a.npy", "--force-doubtful")
+    assert single.stderr.startswith(f"qec: {tmp_path}/file/out/a.npy: cannot be written (not a directory)")
+
+
+def test_doubtful_files_of_a_bulk_run_are_written_when_the_limit_is_lowered(run, library, tmp_path):
+    arguments = ("orient", library / "deep", "-o", tmp_path / "out", "--results", tmp_path / "r.csv")
+    first = run(*arguments, "--min-confidence", 1)
+    assert first.exit_code == 1
+    assert "lower --min-confidence or give --force-doubtful" in first.stderr
+    again = run(*arguments, "--force-doubtful", "--retry-failed")
+    assert again.exit_code == 0, again.stderr
+    assert len([*(tmp_path / "out").iterdir()]) == len([*(library / "deep").iterdir()])
 
 
 def test_oriented_files_of_a_list_keep_their_places(run, library, tmp_path, monkeypatch):

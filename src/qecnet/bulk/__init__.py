@@ -5,10 +5,11 @@ from qecnet.bulk.journal import Journal, Origin
 from qecnet.bulk.pending import Progress, do_pending
 from qecnet.bulk.shards import Shard, find_shards, journal_path, merge_shards
 from qecnet.bulk.sinks import RESULT_SUFFIXES, Columns, Row, check_results_path, print_csv, print_json, write_results
-from qecnet.bulk.work import Share, Work, answer_files, share_among_processes
+from qecnet.bulk.work import CannotWrite, Share, Work, answer_files, share_among_processes
 
 __all__ = [
     "RESULT_SUFFIXES",
+    "CannotWrite",
     "Columns",
     "Journal",
     "Origin",

@@ -234,6 +234,8 @@ class _Actors:
             with suppress(Exception):
                 self.ray.kill(actor)  # one that cannot be reached may still be there
             return job, Lost.DIED
+        except self.ray.exceptions.RayTaskError as error:
+            raise error.cause from error
         self.idle.append(actor)
         return job, results
 

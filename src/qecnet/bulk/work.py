@@ -19,6 +19,10 @@ _ATTEMPTS = 3
 """How often a file may be alone in a worker that dies. Once may be a machine that was switched off."""
 
 
+class CannotWrite(OSError):
+    """The disk that files are written to is full or read-only: no other file would fare better, so the run ends."""
+
+
 @dataclass(frozen=True)
 class Work(Generic[T]):
     """What is done with files: sent to each worker once, and called there with one job after another.
@@ -34,10 +38,16 @@ class Work(Generic[T]):
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, files: Files) -> list[T | Failure]:
-        """One result for each file, in order. No error of a file is raised: it becomes a `Failure`."""
+        """One result for each file, in order. No error of a file is raised: it becomes a `Failure`.
+
+        Raises:
+            CannotWrite: by `describe`.
+        """
         try:
             answers = self.model.predict_batch(files, **self.options)
             return [one if isinstance(one, Failure) else self.describe(one) for one in answers]
+        except CannotWrite:
+            raise
         except Exception as error:  # a fault in a reader that one file in a million finds must not end the run
             if len(files) > 1:
                 return [result for file in files for result in self((file,))]

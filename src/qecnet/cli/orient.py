@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 
 _Y_UP = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, -1.0, 0.0))
 _Y_UP_SUFFIXES = (".glb", ".gltf")  # their standard says so
+_DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors of a disk that every file would get: it is full or read-only."""
 _COLUMNS: Columns = {"output": "text", "label": "text", "confidence": "number", "rotation": "quaternion"}
 
 
@@ -101,7 +105,9 @@ def orient(
             asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
             write = partial(_write_columns, placement=placement, **writing)
             work = Work[dict[str, Any]](load(model, fast=fast), write, asked)
-            settings = {"output": output, **writing}
+            # Not the least confidence: what failed by it can be retried with another one.
+            settings = {"output": output, "output_up": output_up}
+            _create_folder(Path(output))
             plan = {"output_of": placement.output_of, "overwrite": force, "keep": placement.is_input}
             run_bulk(bulk, "orient", work, _COLUMNS, settings, **plan)
             return
@@ -124,6 +130,17 @@ def orient(
             raise typer.Exit(1)
 
 
+def _create_folder(folder: Path) -> None:
+    """Creates the folder of a bulk run, or raises an OSError of one sentence if files cannot be written there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise OSError(f"{folder}: cannot be written ({reason}); name another folder with -o") from error
+
+
 def _write(
     answer: Answer, target: Path, *, output_up: str | None, min_confidence: float, dry_run: bool = False
 ) -> dict[str, Any] | Failure:
@@ -131,6 +148,8 @@ def _write(
     import numpy as np
 
     from qecnet.algebra import conjugate, from_matrix, multiply, to_matrix
+    from qecnet.bulk import CannotWrite
+    from qecnet.files import name_write_errors
     from qecnet.formats import Motion, move_file
     from qecnet.models import Failure
 
@@ -149,9 +168,12 @@ def _write(
     copied: list[Path] = []
     if not dry_run:
         try:
-            target.parent.mkdir(parents=True, exist_ok=True)
+            with name_write_errors(target):
+                target.parent.mkdir(parents=True, exist_ok=True)
             copied = move_file(answer.name, target, motion)
         except (ValueError, OSError) as error:
+            if getattr(error.__cause__, "errno", None) in _DISK:
+                raise CannotWrite(str(error)) from error
             return Failure(answer.name, str(error))
     return {
         "file": answer.name,
