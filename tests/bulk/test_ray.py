@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections import Counter
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_a_node_joins_and_is_killed_and_every_file_is_answered_once(cluster):
             yield given[-1]
 
     share = partial(share_on_ray, address=cluster.address)
-    for file, result in answer_files(make_work(0.01), names(), share):
+    for file, result in chain.from_iterable(answer_files(make_work(0.01), names(), share)):
         found.append((file, result))
         if not nodes:
             nodes["second"] = add_node(cluster)
@@ -98,7 +99,8 @@ def test_a_file_that_takes_too_long_fails_alone(cluster):
         return [len(file) for file in files]
 
     names = [*(f"{number}.ply" for number in range(40)), "endless.ply"]
-    found = dict(answer_files(work, names, partial(share_on_ray, address=cluster.address, timeout=3.0)))
+    share = partial(share_on_ray, address=cluster.address, timeout=3.0)
+    found = dict(chain.from_iterable(answer_files(work, names, share)))
     assert [name for name, result in found.items() if isinstance(result, Failure)] == ["endless.ply"]
     assert {*found} == {*names}
 

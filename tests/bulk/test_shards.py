@@ -100,7 +100,7 @@ def test_missing_unfinished_and_foreign_shards_are_refused(tmp_path, files):
         merge_shards(results)
     run_shard(results, Shard(1, 3), files)
     run_shard(results, Shard(2, 3), files, finished=False)
-    with pytest.raises(ValueError, match="shards 3 of 3 are missing; run them, or merge with --partial"):
+    with pytest.raises(ValueError, match="shard 3 of 3 is missing; run what is missing, or merge with --partial"):
         merge_shards(results)
     run_shard(results, Shard(3, 3), files, origin=replace(ORIGIN, key="other"))
     with pytest.raises(ValueError, match=r"r-3-of-3.csv.journal: is of another run"):

@@ -5,6 +5,7 @@ import signal
 import time
 from collections import Counter
 from functools import partial
+from itertools import chain
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,6 +38,11 @@ def share_here(work, take, lose=lambda job: False):
         yield job, Lost.DIED if lose(job) else work(job)
 
 
+def answer_each(work, files, share):
+    """The results of `answer_files` one by one."""
+    return chain.from_iterable(answer_files(work, files, share))
+
+
 def make_names(count):
     return [f"{number}.ply" for number in range(count)]
 
@@ -44,20 +50,20 @@ def make_names(count):
 @pytest.mark.parametrize("count", [0, 1, BATCH, 3 * BATCH + 5])
 def test_each_file_is_answered_once(count):
     names = make_names(count)
-    found = [*answer_files(name_lengths, names, share_here)]
+    found = [*answer_each(name_lengths, names, share_here)]
     assert found == [(name, len(name)) for name in names]
 
 
 def test_files_are_taken_as_they_are_needed():
     names = iter(make_names(100 * BATCH))
-    results = answer_files(name_lengths, names, share_here)
+    results = answer_each(name_lengths, names, share_here)
     next(results)
     assert next(names) == f"{BATCH}.ply"
 
 
 def test_a_poisonous_file_fails_alone():
     names = [*make_names(40), "poison.ply", *make_names(60)[40:]]
-    found = dict(answer_files(name_lengths, names, partial(share_here, lose=lambda job: "poison.ply" in job)))
+    found = dict(answer_each(name_lengths, names, partial(share_here, lose=lambda job: "poison.ply" in job)))
     assert {*found} == {*names}
     failure = found.pop("poison.ply")
     assert isinstance(failure, Failure)
@@ -74,13 +80,13 @@ def test_a_machine_that_is_switched_off_is_no_fault_of_its_files():
         return lost[job] == 1
 
     names = make_names(2 * BATCH)
-    found = [*answer_files(name_lengths, names, partial(share_here, lose=lose))]
+    found = [*answer_each(name_lengths, names, partial(share_here, lose=lose))]
     assert sorted(found) == sorted((name, len(name)) for name in names)
 
 
 def test_a_process_that_is_killed_loses_no_other_answer():
     names = [*make_names(2 * BATCH), "poison.ply"]
-    found = [*answer_files(killed_by_poison, names, partial(share_among_processes, workers=2))]
+    found = [*answer_each(killed_by_poison, names, partial(share_among_processes, workers=2))]
     assert sorted(name for name, _ in found) == sorted(names)
     assert [name for name, result in found if isinstance(result, Failure)] == ["poison.ply"]
 
@@ -88,7 +94,7 @@ def test_a_process_that_is_killed_loses_no_other_answer():
 def test_a_file_that_takes_too_long_loses_no_other_answer():
     names = [*make_names(BATCH), "endless.ply", *make_names(BATCH + 3)[BATCH:]]
     share = partial(share_among_processes, workers=2, timeout=0.5)
-    found = [*answer_files(stopped_by_endless, names, share)]
+    found = [*answer_each(stopped_by_endless, names, share)]
     assert sorted(name for name, _ in found) == sorted(names)
     (failure,) = [result for _, result in found if isinstance(result, Failure)]
     assert failure.error.startswith("endless.ply: takes longer than a file may; allow more with --timeout")

@@ -212,7 +212,7 @@ def test_a_file_that_changes_after_its_prediction_is_processed_again(small_model
         library.update(folder, sorted(folder.glob("*.npy")))
         results = [*small_model.predict_many(map(str, library.missing(folder)))]
         save_cloud(folder / "chair.npy", "chair", 2)
-        assert len([*extend(library, small_model, folder, results)]) == 3
+        assert len([*extend(library, small_model, folder, [results])]) == 3
     assert bring_up_to_date(small_model, folder) == (["chair.npy"], (2, 0, 0))
 
 
@@ -238,6 +238,26 @@ def test_results_are_committed_while_others_are_made(small_model, folder, monkey
         next(results)
         assert names(folder, query) == {"bed.npy"}
         results.close()
+
+
+def test_results_that_come_together_are_committed_before_the_next_are_made(small_model, folder, monkeypatch):
+    """A batch takes longer than the time between two commits; nothing of the one before it waits for its end."""
+    query = small_model.predict(folder / "bed.npy")
+    now = 0.0
+    monkeypatch.setattr(update, "monotonic", lambda: now)
+
+    def predict(files):
+        nonlocal now
+        for batch in ([files[0]], files[1:]):
+            now += 10.0
+            yield [small_model.predict(file) for file in batch]
+            assert names(folder, query) == {"bed.npy", *(file.name for file in batch), *committed}
+            committed.update(file.name for file in batch)
+
+    committed: set[str] = set()
+    with edit_library(folder / "index", small_model) as library:
+        library.update(folder, sorted(folder.glob("*.npy")))
+        assert len([*extend(library, small_model, folder, predict([*library.missing(folder)]))]) == 3
 
 
 def test_results_that_cannot_be_added_are_tried_once(small_model, folder, monkeypatch):

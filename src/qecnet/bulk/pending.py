@@ -58,20 +58,21 @@ def do_pending(
         work: what to do with each file.
         share: shares out the work, among processes or machines.
         progress: kept up to date.
-        show: called after each result.
+        show: called after each job.
         fail: called for each failure.
     """
     start = saved = monotonic()
-    results: Any = answer_files(work, journal.pending(), share)
+    answers: Any = answer_files(work, journal.pending(), share)
     try:
-        with closing(results):
-            for file, result in results:
-                journal.record(file, result)
-                progress.done += 1
+        with closing(answers):
+            for results in answers:
+                for file, result in results:
+                    journal.record(file, result)
+                    progress.done += 1
+                    if isinstance(result, Failure):
+                        progress.failed += 1
+                        fail(result)
                 progress.seconds = monotonic() - start
-                if isinstance(result, Failure):
-                    progress.failed += 1
-                    fail(result)
                 show(progress)
                 if monotonic() - saved > _SECONDS:
                     journal.commit()

@@ -121,7 +121,8 @@ def find_shards(whole: Path, ending: str = "", *, partial: bool = False) -> list
     missing = sorted({*range(1, counts[0] + 1)} - {int(match[1]) for match in found.values()})
     if missing and not partial:
         few = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")
-        raise ValueError(f"{name}: shards {few} of {counts[0]} are missing; run them, or merge with --partial")
+        what = f"shard {few} of {counts[0]} is" if len(missing) == 1 else f"shards {few} of {counts[0]} are"
+        raise ValueError(f"{name}: {what} missing; run what is missing, or merge with --partial")
     return [*found]
 
 

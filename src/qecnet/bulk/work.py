@@ -68,8 +68,8 @@ def share_among_processes(
     return as_done(work, take, workers, timeout)
 
 
-def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator[tuple[str, T | Failure]]:
-    """The result of each file, exactly once, as they are done.
+def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator[list[tuple[str, T | Failure]]]:
+    """The result of each file, exactly once; those of a job come together, as soon as it is done.
 
     When a worker dies or takes too long, its files are asked again one by one. A file whose worker dies each time, or
     that takes too long alone, gives a `Failure`.
@@ -88,14 +88,14 @@ def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator
     for job, results in share(work, take):
         attempt = attempts.pop(job, 0)
         if not isinstance(results, Lost):
-            yield from zip(job, results, strict=True)
+            yield [*zip(job, results, strict=True)]
         elif len(job) > 1:
             alone.extend(((file,), 1) for file in job)
         elif results is Lost.LATE:
             reason = "takes longer than a file may; allow more with --timeout and --retry-failed, or repair it"
-            yield job[0], Failure(job[0], f"{job[0]}: {reason}")
+            yield [(job[0], Failure(job[0], f"{job[0]}: {reason}"))]
         elif attempt < _ATTEMPTS:
             alone.append((job, attempt + 1))
         else:
             reason = f"ended the process that read it, {_ATTEMPTS} times; it may need more memory than there is"
-            yield job[0], Failure(job[0], f"{job[0]}: {reason}")
+            yield [(job[0], Failure(job[0], f"{job[0]}: {reason}"))]

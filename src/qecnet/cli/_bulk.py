@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import pickle
 import sys
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
-from qecnet.cli._files import count_cores, iterate_shapes
+from qecnet.cli._files import count_processes, iterate_shapes
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._output import printable
 
@@ -119,16 +118,10 @@ def _do_pending(
     journal: Journal, work: Work[Row], options: BulkOptions, pending: int, failures: FailureLog
 ) -> tuple[Progress, bool]:
     """How far the run came, and whether it was interrupted."""
-    from qecnet.bulk import Progress, do_pending, share_among_processes, share_on_ray
-    from qecnet.models import BATCH
+    from qecnet.bulk import Progress, do_pending
 
     progress = Progress(pending)
-    share: Share[Row]
-    if options.ray:
-        share = partial(share_on_ray, address=options.ray, workers=options.workers, timeout=options.timeout)
-    else:
-        processes = options.workers or min(count_cores(), math.ceil(pending / BATCH))
-        share = partial(share_among_processes, workers=processes, timeout=options.timeout)
+    share: Share[Row] = _choose_share(pending, options.ray, options.workers, options.timeout)
     if not pending:
         journal.commit(finished=True)
         return progress, False
@@ -142,21 +135,26 @@ def _do_pending(
     return progress, False
 
 
+def _choose_share(count: int, ray: str | None, workers: int | None, timeout: float) -> Share[Any]:
+    """How `count` files are shared out: among processes of this machine, or on a Ray cluster."""
+    from qecnet.bulk import share_among_processes, share_on_ray
+
+    if ray:
+        return partial(share_on_ray, address=ray, workers=workers, timeout=timeout)
+    return partial(share_among_processes, workers=workers or count_processes(count), timeout=timeout)
+
+
 def share_answers(
-    model: Model, paths: Iterable[str], ray: str | None, workers: int | None, timeout: float
-) -> Iterator[Answer | Failure]:
-    """What a model predicts for files, as they are done: in processes of this machine, or on a Ray cluster."""
-    from qecnet.bulk import Work, answer_files, share_among_processes, share_on_ray
+    model: Model, paths: Iterable[str], count: int, ray: str | None, workers: int | None, timeout: float
+) -> Iterator[list[Answer | Failure]]:
+    """What a model predicts for `count` files, some at a time as they are done."""
+    from qecnet.bulk import Work, answer_files
     from qecnet.models import Failure
 
-    share: Share[bytes]
-    if ray:
-        share = partial(share_on_ray, address=ray, workers=workers, timeout=timeout)
-    else:
-        share = partial(share_among_processes, workers=workers or count_cores(), timeout=timeout)
+    share: Share[bytes] = _choose_share(count, ray, workers, timeout)
     # As bytes: torch would send each tensor by a file handle of its own.
-    for _, result in answer_files(Work(model, pickle.dumps), paths, share):
-        yield result if isinstance(result, Failure) else pickle.loads(result)
+    for results in answer_files(Work(model, pickle.dumps), paths, share):
+        yield [result if isinstance(result, Failure) else pickle.loads(result) for _, result in results]
 
 
 def note_failed_before(count: int) -> None:
@@ -177,6 +175,8 @@ def end_stopped(progress: Progress) -> NoReturn:
 
 def describe_rate(progress: Progress) -> str:
     """The time that a run took, and files per second."""
+    if not progress.done:
+        return "nothing to do"
     return f"{timedelta(seconds=round(progress.seconds))}, {progress.rate:.1f} files/s"
 
 

@@ -13,7 +13,7 @@ import typer
 
 from qecnet import DEFAULT_MODEL
 from qecnet.cli._bulk import FailureLog, ProgressLine, describe_rate, end_stopped, note_failed_before, share_answers
-from qecnet.cli._files import count_processes, iterate_shapes
+from qecnet.cli._files import iterate_shapes
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
     INDEX,
@@ -90,8 +90,8 @@ def index(
                 with _show_comparing() as show:
                     changes = opened.update(folder, found, failures, retry=retry_failed, fail_before=earlier, show=show)
                 progress.total = changes.missing
-                processes = workers if ray else workers or count_processes(changes.missing)
-                answers = share_answers(loaded, map(str, opened.missing(folder)), ray, processes, timeout)
+                missing = map(str, opened.missing(folder))
+                answers = share_answers(loaded, missing, changes.missing, ray, workers, timeout)
                 _add_answers(opened, loaded, folder, answers, progress, failures)
             except KeyboardInterrupt:
                 end_stopped(progress)
@@ -153,7 +153,7 @@ def _add_answers(
     library: Library,
     model: Model,
     folder: Path,
-    answers: Iterable[Answer | Failure],
+    answers: Iterable[list[Answer | Failure]],
     progress: Progress,
     failures: FailureLog,
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING
@@ -42,7 +42,7 @@ def _has_stamp(path: Path, stamp: Stamp) -> bool:
 
 
 def extend(
-    library: Library, model: Model, folder: Path, results: Iterable[Answer | Failure] | None = None
+    library: Library, model: Model, folder: Path, results: Iterable[Sequence[Answer | Failure]] | None = None
 ) -> Generator[Answer | Failure]:
     """Predict the files that a library is missing after `Library.update`, and add them.
 
@@ -53,7 +53,8 @@ def extend(
         library: open for adding.
         model: that the library was made with.
         folder: the folder that paths are relative to.
-        results: what the model predicts for these files, in any order; by default, it is asked here.
+        results: what the model predicts for these files, in any order, some at a time as they are done; by default, it
+            is asked here.
     """
     waiting: list[Answer | Failure] = []
     added = monotonic()
@@ -66,9 +67,12 @@ def extend(
         added = monotonic()
 
     try:
-        for result in model.predict_many(map(str, library.missing(folder))) if results is None else results:
-            waiting.append(result)
-            yield result
+        if results is None:
+            results = ([one] for one in model.predict_many(map(str, library.missing(folder))))
+        for some in results:
+            for result in some:
+                waiting.append(result)
+                yield result
             if monotonic() - added > _SECONDS:
                 add()
     finally:
