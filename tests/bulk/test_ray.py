@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from qecnet.bulk import CannotWrite, answer_files, share_on_ray
-from qecnet.bulk import cluster as cluster_module
+from qecnet.bulk import CannotWrite, answer_files, connection, share_on_ray
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import write
 from qecnet.models import Failure
@@ -84,7 +83,7 @@ def test_a_node_joins_and_is_killed_and_every_file_is_answered_once(cluster):
 
 def test_what_listens_but_is_no_cluster_is_one_sentence(monkeypatch):
     pytest.importorskip("ray")
-    monkeypatch.setattr(cluster_module, "_CONNECT_SECONDS", 5.0)
+    monkeypatch.setattr(connection, "_CONNECT_SECONDS", 5.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(ValueError, match=rf"{address}: no Ray cluster answers .*; start one with ray start --head"):

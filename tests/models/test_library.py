@@ -15,7 +15,7 @@ import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate
 from qecnet.datasets import make_shape
 from qecnet.formats import write
-from qecnet.models import Failure, Library, edit_library, extend, hash_model, merge_libraries, read_library
+from qecnet.models import Failure, Library, edit_library, extend, hash_answer, hash_model, merge_libraries, read_library
 from qecnet.models.library import changes, graph, update
 
 ROTATION = random_quaternion((), generator=3, dtype=torch.float64)
@@ -125,6 +125,18 @@ def test_what_is_known_by_its_content_is_committed_in_steps(small_model, folder,
     assert bring_up_to_date(small_model, folder) == ([], (3, 0, 0))
 
 
+def test_the_process_that_adds_does_not_read_the_files(small_model, folder, monkeypatch):
+    """On a cluster, those who predict files read them; one process could not read all of them again."""
+    with edit_library(folder / "index", small_model) as library:
+        library.update(folder, sorted(folder.glob("*.npy")))
+        results = [hash_answer(small_model.predict(file)) for file in library.missing(folder)]
+        with monkeypatch.context() as patch:
+            patch.setattr(update, "hash_file", lambda path: pytest.fail(f"{path} was read"))
+            assert len([*extend(library, small_model, folder, [results])]) == 3
+    (folder / "bed.npy").rename(folder / "couch.npy")
+    assert bring_up_to_date(small_model, folder) == ([], (2, 1, 0))
+
+
 def test_two_copies_of_one_file_may_be_renamed(small_model, folder):
     shutil.copy(folder / "bed.npy", folder / "copy.npy")
     bring_up_to_date(small_model, folder)
@@ -210,7 +222,7 @@ def test_a_file_that_changes_after_its_prediction_is_processed_again(small_model
     """Otherwise the content would be known by its hash, with the descriptor of what it was before."""
     with edit_library(folder / "index", small_model) as library:
         library.update(folder, sorted(folder.glob("*.npy")))
-        results = [*small_model.predict_many(map(str, library.missing(folder)))]
+        results = [hash_answer(small_model.predict(file)) for file in library.missing(folder)]
         save_cloud(folder / "chair.npy", "chair", 2)
         assert len([*extend(library, small_model, folder, [results])]) == 3
     assert bring_up_to_date(small_model, folder) == (["chair.npy"], (2, 0, 0))
@@ -250,7 +262,7 @@ def test_results_that_come_together_are_committed_before_the_next_are_made(small
         nonlocal now
         for batch in ([files[0]], files[1:]):
             now += 10.0
-            yield [small_model.predict(file) for file in batch]
+            yield [hash_answer(small_model.predict(file)) for file in batch]
             assert names(folder, query) == {"bed.npy", *(file.name for file in batch), *committed}
             committed.update(file.name for file in batch)
 

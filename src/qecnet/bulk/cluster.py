@@ -6,10 +6,6 @@ the whole run when a block has failed too often.
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
@@ -18,22 +14,16 @@ from typing import Any, TypeVar
 import torch
 
 from qecnet import __version__
+from qecnet.bulk.connection import connect, last_line
 from qecnet.bulk.work import Do, Files
 from qecnet.models import Failure
-from qecnet.schema import first_line
 from qecnet.workers import Lost
 
 T = TypeVar("T")
-_ANSWER_SECONDS = 5.0
-"""How long an address may take to answer."""
-_CONNECT_SECONDS = 60.0
-"""How long a cluster may take to say that it is one: what listens at the address may be something else."""
 _START_SECONDS = 600.0
 """How long a cluster may be without any worker before the run ends."""
 _LOOK_SECONDS = 2.0
 """How often to look whether machines have joined or left."""
-_STORE_BYTES = 200_000_000
-"""Of Ray's object store on one machine, which holds little more than the model."""
 
 
 def share_on_ray(
@@ -59,75 +49,11 @@ def share_on_ray(
     Raises:
         ValueError: Ray is not installed, the address does not answer, or no worker can start; one sentence.
     """
-    ray = _connect(address, workers)
+    ray = connect(address, workers)
     try:
         yield from _Actors(ray, work, timeout).share(take)
     finally:
         ray.shutdown()
-
-
-def check_address(address: str) -> None:
-    """Raise a ValueError if Ray is not installed or nothing answers at an address, within a few seconds."""
-    try:
-        import ray  # noqa: F401
-    except ImportError:
-        raise ValueError("--ray needs an extra; pip install 'qecnet[ray]', or leave --ray out") from None
-    if address in ("local", "auto"):
-        return
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ValueError(f"{address}: is not the address of a Ray cluster; give HOST:PORT, auto or local")
-    try:
-        socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
-    except (OSError, OverflowError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ValueError(
-            f"{address}: no Ray cluster answers ({reason}); start one with ray start --head, or give --ray local"
-        ) from None
-
-
-def _check_cluster(address: str) -> None:
-    """Raise a ValueError unless a Ray cluster answers: Ray itself would wait for one without end."""
-    command = [sys.executable, "-m", "ray.scripts.scripts", "status"]
-    remedy = "start one with ray start --head, or give --ray local"
-    try:
-        subprocess.run(
-            command if address == "auto" else [*command, "--address", address],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=_CONNECT_SECONDS,
-        )
-    except subprocess.TimeoutExpired as error:
-        raise ValueError(
-            f"{address}: no Ray cluster answers within {_CONNECT_SECONDS:.0f} seconds; {remedy}"
-        ) from error
-    except subprocess.CalledProcessError as error:
-        reason = _last_line(RuntimeError(error.stderr or "ray status failed"))
-        raise ValueError(f"{address}: no Ray cluster answers ({reason}); {remedy}") from error
-
-
-def _connect(address: str, workers: int | None) -> Any:
-    """Ray, once it is connected."""
-    check_address(address)
-    if address != "local":
-        _check_cluster(address)
-    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")  # or Ray warns of what will change
-    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    import ray
-
-    options: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR"}
-    if address == "local":
-        cores = workers or os.cpu_count()
-        options |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _STORE_BYTES}
-    try:
-        ray.init(address, **options)
-    except (Exception, SystemExit) as error:  # Ray leaves the program when its own process has no answer
-        raise ValueError(
-            f"{address}: cannot connect to this Ray cluster ({first_line(Exception(str(error)))}); make this machine "
-            "one of its nodes with ray start --address, or give --ray local"
-        ) from error
-    return ray
 
 
 class Worker:
@@ -200,7 +126,7 @@ class _Actors:
             if getattr(error, "cause", None) is None and "creation task" not in str(error):
                 return
             raise ValueError(
-                f"a worker of the Ray cluster cannot start ({_last_line(error)}); install the same qecnet on all nodes"
+                f"a worker of the Ray cluster cannot start ({last_line(error)}); install the same qecnet on all nodes"
             ) from error
         except self.ray.exceptions.RayActorError:
             return
@@ -238,9 +164,3 @@ class _Actors:
             raise error.cause from error
         self.idle.append(actor)
         return job, results
-
-
-def _last_line(error: Exception) -> str:
-    """The reason at the end of a traceback."""
-    lines = str(error).strip().splitlines() or ["no reason given"]
-    return first_line(Exception(lines[-1]))

@@ -7,15 +7,15 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from qecnet.bulk.sinks import Columns, Row
+from qecnet.bulk.origin import Origin
+from qecnet.bulk.sinks import Row
 from qecnet.models import Failure, read_stamp
 from qecnet.schema import decode, parse_object
 
-_VERSION = 1
 _PAGE = 1024
 _SCHEMA = """
 CREATE TABLE about (origin TEXT NOT NULL, finished INTEGER NOT NULL);
@@ -27,25 +27,6 @@ CREATE INDEX pending ON files (file) WHERE row IS NULL AND error IS NULL;
 CREATE INDEX failed ON files (file) WHERE error IS NOT NULL;
 """
 _PENDING = "row IS NULL AND error IS NULL"
-
-
-@dataclass(frozen=True)
-class Origin:
-    """What the rows of a journal depend on besides the files.
-
-    Attributes:
-        command: the name of the command.
-        model: the name of the model, for messages; `key` is the hash of its weights.
-        options: the options that change rows, as JSON.
-        columns: names and kinds of the values in a row.
-    """
-
-    command: str
-    model: str
-    key: str
-    options: str
-    columns: Columns
-    version: int = _VERSION
 
 
 class Journal:
@@ -72,7 +53,7 @@ class Journal:
         try:
             self.origin, self.finished = self._read_about(origin)
             if origin is not None:
-                self._check_origin(origin)
+                origin.check_journal(self.path, self.origin)
         except BaseException:
             self._base.close()
             raise
@@ -90,23 +71,6 @@ class Journal:
             text, finished = self._base.execute("SELECT origin, finished FROM about").fetchone() or ("{}", 0)
             self._base.commit()
         return decode(parse_object(text, self.path), Origin, self.path), bool(finished)
-
-    def has_origin(self, origin: Origin) -> bool:
-        """Whether it belongs to such a run; the name of the model does not matter, only its weights."""
-        return replace(self.origin, model="") == replace(origin, model="")
-
-    def _check_origin(self, origin: Origin) -> None:
-        """Raise a ValueError unless the journal belongs to such a run."""
-        ours, theirs = self.origin, origin
-        remedy = "choose another name, or delete it"
-        if ours.version != theirs.version:
-            raise ValueError(f"{self.path}: was written by another version of qecnet; {remedy}")
-        if ours.command != theirs.command:
-            raise ValueError(f"{self.path}: was written by qec {ours.command}; {remedy}")
-        if ours.key != theirs.key:
-            raise ValueError(f"{self.path}: was made with other weights ({ours.model}); {remedy}")
-        if ours.options != theirs.options:
-            raise ValueError(f"{self.path}: was made with other options ({ours.options}); {remedy}")
 
     def close(self) -> None:
         """Forgets what was not committed."""

@@ -88,7 +88,7 @@ def merge_shards(results: Path, *, partial: bool = False) -> int:
         paths = find_shards(journal_path(results), results.suffix + _JOURNAL, partial=partial)
         journals = [stack.enter_context(closing(Journal(path))) for path in paths]
         for journal in journals:
-            if not journal.has_origin(journals[0].origin):
+            if not journal.origin.fits(journals[0].origin):
                 raise ValueError(f"{journal.path}: is of another run than {journals[0].path}; merge shards of one run")
             if not journal.finished and not partial:
                 raise ValueError(f"{journal.path}: is not finished; run this shard again, or merge with --partial")

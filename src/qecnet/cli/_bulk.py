@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
-from qecnet.cli._files import count_processes, iterate_shapes
+from qecnet.cli._files import count_cores, count_processes, iterate_shapes
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._output import printable
 
 if TYPE_CHECKING:
     from qecnet.bulk import Columns, Journal, Progress, Row, Share, Work
-    from qecnet.models import Answer, Failure, Model
+    from qecnet.models import Answer, Failure, Hashed, Model
 
 _SHOWN = 20
 """Failures that are printed; all are in the results."""
@@ -140,21 +140,27 @@ def _choose_share(count: int, ray: str | None, workers: int | None, timeout: flo
     from qecnet.bulk import share_among_processes, share_on_ray
 
     if ray:
-        return partial(share_on_ray, address=ray, workers=workers, timeout=timeout)
+        return partial(share_on_ray, address=ray, workers=workers or count_cores(), timeout=timeout)
     return partial(share_among_processes, workers=workers or count_processes(count), timeout=timeout)
 
 
 def share_answers(
     model: Model, paths: Iterable[str], count: int, ray: str | None, workers: int | None, timeout: float
-) -> Iterator[list[Answer | Failure]]:
-    """What a model predicts for `count` files, some at a time as they are done."""
+) -> Iterator[list[Hashed]]:
+    """What a model predicts for `count` files, some at a time as they are done; workers hash them, too."""
     from qecnet.bulk import Work, answer_files
-    from qecnet.models import Failure
+    from qecnet.models import Failure, Hashed
 
     share: Share[bytes] = _choose_share(count, ray, workers, timeout)
-    # As bytes: torch would send each tensor by a file handle of its own.
-    for results in answer_files(Work(model, pickle.dumps), paths, share):
-        yield [result if isinstance(result, Failure) else pickle.loads(result) for _, result in results]
+    for results in answer_files(Work(model, _pack), paths, share):
+        yield [Hashed(result) if isinstance(result, Failure) else pickle.loads(result) for _, result in results]
+
+
+def _pack(answer: Answer) -> bytes:
+    """An answer as bytes: torch would send each tensor by a file handle of its own."""
+    from qecnet.models import hash_answer
+
+    return pickle.dumps(hash_answer(answer))
 
 
 def note_failed_before(count: int) -> None:

@@ -33,7 +33,7 @@ from qecnet.cli._output import one_sentence, printable
 
 if TYPE_CHECKING:
     from qecnet.bulk import Progress
-    from qecnet.models import Answer, Failure, Library, Model
+    from qecnet.models import Hashed, Library, Model
 
 
 def index(
@@ -153,7 +153,7 @@ def _add_answers(
     library: Library,
     model: Model,
     folder: Path,
-    answers: Iterable[list[Answer | Failure]],
+    answers: Iterable[list[Hashed]],
     progress: Progress,
     failures: FailureLog,
 ) -> None:

@@ -3,15 +3,17 @@
 from qecnet.models.library.access import edit_library, merge_libraries, read_library
 from qecnet.models.library.records import Changes, Stamp, read_stamp
 from qecnet.models.library.shape_library import Library, Neighbour
-from qecnet.models.library.update import extend
+from qecnet.models.library.update import Hashed, extend, hash_answer
 
 __all__ = [
     "Changes",
+    "Hashed",
     "Library",
     "Neighbour",
     "Stamp",
     "edit_library",
     "extend",
+    "hash_answer",
     "merge_libraries",
     "read_library",
     "read_stamp",

@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from qecnet.files import alone_in
-from qecnet.models.library.catalogue import ROWS, Catalogue
+from qecnet.models.library.catalogue import Catalogue
+from qecnet.models.library.database import ROWS
 from qecnet.models.library.graph import own_files
 from qecnet.models.library.records import About
 from qecnet.models.library.shape_library import Library, describe_model
@@ -88,7 +89,8 @@ def _edit(path: Path, about: About, replace: bool) -> Library:
     except OSError as error:
         if error.errno is None:
             raise
-        raise OSError(f"{path}: cannot be written ({os.strerror(error.errno).lower()})") from error
+        reason = os.strerror(error.errno).lower()
+        raise OSError(f"{path}: cannot be written ({reason}); name another folder with --index") from error
     if not library._rows.about.fits(about):
         library.close()
         raise ValueError(f"{path}: was made with other weights ({library.model}); replace it with --force")

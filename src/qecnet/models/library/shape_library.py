@@ -19,7 +19,7 @@ from qecnet.models.library.changes import find_changes, missing_files
 from qecnet.models.library.graph import Graph
 from qecnet.models.library.ranking import Ranking
 from qecnet.models.library.records import About, Changes, Stamp
-from qecnet.models.library.update import record_result
+from qecnet.models.library.update import Hashed, record_result
 from qecnet.models.model import Model
 
 
@@ -145,7 +145,7 @@ class Library:
             self._rows.add(entries)
         self._graph.extend()
 
-    def add_results(self, folder: Path, results: Sequence[Answer | Failure]) -> None:
+    def add_results(self, folder: Path, results: Sequence[Hashed]) -> None:
         """Add what the model gave for files of `missing`, failures included, in one transaction."""
         with self._rows.transaction():
             for result in results:

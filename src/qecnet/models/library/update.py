@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Sequence
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from qecnet.models.answer import Answer, Failure
 from qecnet.models.library.catalogue import Catalogue, encode_path
@@ -19,18 +19,30 @@ _SECONDS = 1.0
 """Time between two commits: a process that is killed loses no more work than this."""
 
 
-def record_result(rows: Catalogue, folder: Path, result: Answer | Failure) -> None:
+class Hashed(NamedTuple):
+    """What a model gave for a file, and the hash of that file, by which it is known under another name."""
+
+    result: Answer | Failure
+    digest: bytes = b""
+
+
+def hash_answer(answer: Answer) -> Hashed:
+    """Add the hash of its file to an answer; for the process that has just read the file."""
+    return Hashed(answer, hash_file(Path(answer.name)))
+
+
+def record_result(rows: Catalogue, folder: Path, hashed: Hashed) -> None:
     """Keep what a missing file gave, with the stamp that it had in `find_changes`. Within a transaction.
 
     A file that has changed since then has no digest: it may not be what was predicted.
     """
+    result, digest = hashed
     name = Path(result.name).relative_to(folder).as_posix()
     query = "SELECT size, modified FROM found WHERE path = CAST(? AS TEXT)"
     stamp = Stamp(*rows.execute(query, (encode_path(name),)).fetchone())
     if isinstance(result, Failure):
         rows.add_failure(name, stamp, result.error)
     else:
-        digest = hash_file(folder / name)
         rows.add([(name, stamp._replace(digest=digest if _has_stamp(folder / name, stamp) else b""), result)])
 
 
@@ -42,7 +54,7 @@ def _has_stamp(path: Path, stamp: Stamp) -> bool:
 
 
 def extend(
-    library: Library, model: Model, folder: Path, results: Iterable[Sequence[Answer | Failure]] | None = None
+    library: Library, model: Model, folder: Path, results: Iterable[Sequence[Hashed]] | None = None
 ) -> Generator[Answer | Failure]:
     """Predict the files that a library is missing after `Library.update`, and add them.
 
@@ -53,10 +65,10 @@ def extend(
         library: open for adding.
         model: that the library was made with.
         folder: the folder that paths are relative to.
-        results: what the model predicts for these files, in any order, some at a time as they are done; by default, it
-            is asked here.
+        results: what the model predicts for these files, in any order, some at a time as they are done, see
+            `hash_answer`; by default, it is asked here.
     """
-    waiting: list[Answer | Failure] = []
+    waiting: list[Hashed] = []
     added = monotonic()
 
     def add() -> None:
@@ -68,11 +80,12 @@ def extend(
 
     try:
         if results is None:
-            results = ([one] for one in model.predict_many(map(str, library.missing(folder))))
+            answers = model.predict_many(map(str, library.missing(folder)))
+            results = ([Hashed(one) if isinstance(one, Failure) else hash_answer(one)] for one in answers)
         for some in results:
-            for result in some:
-                waiting.append(result)
-                yield result
+            for hashed in some:
+                waiting.append(hashed)
+                yield hashed.result
             if monotonic() - added > _SECONDS:
                 add()
     finally:

@@ -1,0 +1,46 @@
+"""What results depend on besides the files: those of one run never mix with those of another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from qecnet.bulk.sinks import Columns
+
+_VERSION = 1
+"""Of the format of journals."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the rows of a journal depend on besides the files.
+
+    Attributes:
+        command: the name of the command.
+        model: the name of the model, for messages; `key` is the hash of its weights.
+        options: the options that change rows, as JSON.
+        columns: names and kinds of the values in a row.
+    """
+
+    command: str
+    model: str
+    key: str
+    options: str
+    columns: Columns
+    version: int = _VERSION
+
+    def fits(self, other: Origin) -> bool:
+        """Whether rows of both may be in one table; the name of the model does not matter, only its weights."""
+        return replace(self, model="") == replace(other, model="")
+
+    def check_journal(self, path: Path, theirs: Origin) -> None:
+        """Raise a ValueError of one sentence unless a journal with that origin belongs to this run."""
+        remedy = "choose another name, or delete it"
+        if theirs.version != self.version:
+            raise ValueError(f"{path}: was written by another version of qecnet; {remedy}")
+        if theirs.command != self.command:
+            raise ValueError(f"{path}: was written by qec {theirs.command}; {remedy}")
+        if theirs.key != self.key:
+            raise ValueError(f"{path}: was made with other weights ({theirs.model}); {remedy}")
+        if theirs.options != self.options:
+            raise ValueError(f"{path}: was made with other options ({theirs.options}); {remedy}")
