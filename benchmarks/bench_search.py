@@ -1,12 +1,12 @@
 """Vector search compared: our library beside usearch, faiss, sqlite-vec and plain NumPy, on one set of descriptors.
 
     pip install -c constraints.txt faiss-cpu sqlite-vec pysqlite3-binary
-    python -m benchmarks.bench_search --data modelnet40.zip [--rows 100000] [--queries 200] [--only library]
+    python -m benchmarks.bench_search [--data modelnet40.zip] [--rows 100000] [--queries 200] [--only library]
 
-Descriptors are those of ModelNet40's test clouds and of procedural shapes by the model modelnet40, kept in
-build/descriptors.npy. More of them are made by moving each towards some of its nearest neighbours, as real shapes vary,
-with a little noise. Recall@10 is against exact search in float32. Opening includes the first search, of a file in the
-page cache, and is the fastest of three processes. Memory is what searching adds to a process that has loaded the
+Descriptors are those of procedural shapes by the model modelnet40, and with --data those of ModelNet40's test clouds;
+they are kept in build/. More of them are made by moving each towards some of its nearest neighbours, as real shapes
+vary, with a little noise. Recall@10 is against exact search in float32. Opening includes the first search, of a file in
+the page cache, and is the fastest of three processes. Memory is what searching adds to a process that has loaded the
 package, mapped pages of the file included; the last column leaves those out. Engines that are not installed are left
 out; sqlite-vec takes pysqlite3, because many builds of Python's own sqlite3 cannot load extensions.
 """
@@ -28,62 +28,28 @@ from typing import Any
 
 import numpy as np
 import torch
+from benchmarks.libraries import (
+    WANTED,
+    Described,
+    Floats,
+    build_library,
+    describe_shapes,
+    find_exactly,
+    make_answer,
+    recall,
+    row_of,
+    vary,
+)
 from benchmarks.measure import megabytes, report
-from numpy.typing import NDArray
 
 import qecnet
-from qecnet.datasets import open_dataset
-from qecnet.models import Answer, Stamp, edit_library, read_library
+from qecnet.models import read_library
 
-DESCRIPTORS = Path(__file__).parents[1] / "build" / "descriptors.npy"
-WANTED = 10
+MODEL = "modelnet40"
 PROCESSES = 3
 BUILD_THREADS = 2
-Floats = NDArray[np.float32]
 Search = Callable[[Floats], Any]
 """From a query, (D,), to the rows of its nearest, best first."""
-
-
-def real_descriptors(model: qecnet.Model, data: Path | None) -> Floats:
-    """Descriptors of ModelNet40's test clouds and of 200 procedural shapes, from build/ if they are there. → (N, D)"""
-    if not DESCRIPTORS.exists():
-        shapes = (open_dataset("modelnet40", data), open_dataset("shapes", per_class=100))
-        found = []
-        for item in (item for dataset in shapes for item in dataset.items("test")):
-            try:
-                found.append(model.embed([item.load_cloud(2048)])[0].numpy())
-            except ValueError:  # a cloud without a surface
-                continue
-        DESCRIPTORS.parent.mkdir(exist_ok=True)
-        np.save(DESCRIPTORS, np.stack(found))
-    return np.asarray(np.load(DESCRIPTORS), np.float32)
-
-
-def perturb(real: Floats, count: int, seed: int = 0) -> Floats:
-    """Make more descriptors like the given ones. (N, D) → (count, D), of length 1"""
-    random = np.random.default_rng(seed)
-    near = np.argsort(-(real @ real.T), axis=1)[:, 1:9]
-    made = np.empty((count, real.shape[1]), np.float32)
-    for start in range(0, count, 10_000):
-        base = random.integers(0, len(real), min(10_000, count - start))
-        weights = random.dirichlet(np.ones(9), len(base)).astype(np.float32)
-        mixed = weights[:, :1] * real[base] + np.einsum("nk,nkd->nd", weights[:, 1:], real[near[base]])
-        mixed += 0.003 * random.standard_normal(mixed.shape, np.float32)
-        made[start : start + len(base)] = mixed / np.linalg.norm(mixed, axis=1, keepdims=True)
-    return made
-
-
-def exact_rows(descriptors: Floats, queries: Floats) -> NDArray[np.int64]:
-    """The nearest rows by definition, (Q, 10), in any order, a block of rows at a time."""
-    best = np.full((len(queries), WANTED), -np.inf, np.float32)
-    rows = np.zeros((len(queries), WANTED), np.int64)
-    for start in range(0, len(descriptors), 50_000):
-        similarity = queries @ descriptors[start : start + 50_000].T
-        both = np.concatenate((best, similarity), axis=1)
-        numbers = np.concatenate((rows, np.broadcast_to(np.arange(similarity.shape[1]) + start, similarity.shape)), 1)
-        order = np.argpartition(-both, WANTED, axis=1)[:, :WANTED]
-        best, rows = np.take_along_axis(both, order, 1), np.take_along_axis(numbers, order, 1)
-    return rows
 
 
 @contextmanager
@@ -171,25 +137,12 @@ def sqlite_vec(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Callab
 @contextmanager
 def our_library(descriptors: Floats, folder: Path) -> Iterator[tuple[Path, Callable[[], Search]]]:
     """Our library: rows in SQLite and checked files; exact below 100,000 shapes."""
-    model, path = qecnet.load("modelnet40"), folder / "library"
-    poses = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).expand(len(model.classes), 4)
-    activations = torch.eye(len(model.classes))
-
-    def answer(number: int, descriptor: Floats) -> Answer:
-        likely = activations[number % len(model.classes)]
-        return Answer("", model.classes, likely, poses, torch.from_numpy(descriptor), torch.zeros(3), 1.0, 0.0)
-
-    with edit_library(path, model) as library:
-        for start in range(0, len(descriptors), 10_000):
-            part = descriptors[start : start + 10_000]
-            library.add([(f"{start + n}.ply", Stamp(0, 0), answer(start + n, one)) for n, one in enumerate(part)])
-        library.finish()
+    model, path = qecnet.load(MODEL), folder / "library"
+    build_library(model, path, Described(descriptors, np.arange(len(descriptors)) % len(model.classes)))
 
     def open_file() -> Search:
         opened = read_library(path)
-        return lambda query: np.array(
-            [int(one.file.removesuffix(".ply")) for one in opened.nearest(answer(0, query), WANTED)]
-        )
+        return lambda query: np.array([row_of(one.file) for one in opened.nearest(make_answer(model, query), WANTED)])
 
     yield path, open_file
 
@@ -228,7 +181,7 @@ def search_alone(open_file: Callable[[], Search], queries: Floats, results: Any)
     )
 
 
-def measure(name: str, descriptors: Floats, queries: Floats, expected: NDArray[np.int64]) -> dict[str, Any]:
+def measure(name: str, descriptors: Floats, queries: Floats, expected: list[set[int]]) -> dict[str, Any]:
     """One engine on one set of descriptors."""
     with tempfile.TemporaryDirectory() as folder:
         start = time.process_time()
@@ -245,11 +198,10 @@ def measure(name: str, descriptors: Floats, queries: Floats, expected: NDArray[n
                 process.join()
             bytes_each = size_of(path) / len(descriptors)
     opened, times, opened_cpu, cpu, rows, added, private = min(found, key=lambda one: float(one[0]))
-    hits = [len({*one.tolist()} & {*two.tolist()}) / WANTED for one, two in zip(rows, expected, strict=True)]
     return {
         "engine": name,
         "rows": len(descriptors),
-        "recall@10": float(np.mean(hits)),
+        "recall@10": recall([{*row.tolist()} for row in rows], expected),
         "ms per query": 1e3 * median(times),
         "CPU ms per query": 1e3 * cpu,
         "bytes per shape": bytes_each,
@@ -263,22 +215,20 @@ def measure(name: str, descriptors: Floats, queries: Floats, expected: NDArray[n
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, help="ModelNet40, a folder or zip; needed once.")
+    parser.add_argument("--data", type=Path, help="ModelNet40, a folder or zip.")
     parser.add_argument("--rows", type=int, nargs="+", default=[10_000, 100_000], help="Numbers of descriptors.")
     parser.add_argument("--queries", type=int, default=200, help="Number of queries.")
     parser.add_argument("--only", nargs="+", choices=ENGINES, default=[*ENGINES], help="Engines.")
     parser.add_argument("--name", default="search", help="Of the results file.")
     options = parser.parse_args()
-    if options.data is None and not DESCRIPTORS.exists():
-        parser.error(f"{DESCRIPTORS}: is missing; give ModelNet40 with --data")
     torch.set_num_threads(1)
-    real = real_descriptors(qecnet.load("modelnet40"), options.data)
-    print(f"{len(real)} descriptors of shapes")
-    queries = perturb(real, options.queries, seed=1)
+    shapes = describe_shapes(qecnet.load(MODEL), options.data)
+    print(f"{len(shapes.classes)} descriptors of shapes")
+    queries = vary(shapes, options.queries, seed=1).descriptors
     rows = []
     for count in options.rows:
-        descriptors = perturb(real, count)
-        expected = exact_rows(descriptors, queries)
+        descriptors = vary(shapes, count).descriptors
+        expected = find_exactly(descriptors, queries)
         for name in options.only:
             try:
                 rows.append(measure(name, descriptors, queries, expected))

@@ -380,33 +380,98 @@ def startup() -> str:
 
 def bulk() -> str:
     """What a file costs in a bulk run."""
-    rows = _bulk_rows()
+    rows = _measured("bulk")
     return _table(("", "measured", "aim"), [(r["what"], f"{float(r['ours']):.3g} {r['unit']}", r["aim"]) for r in rows])
 
 
 def ten_million() -> str:
-    """What ten million files take on clusters of several sizes, by `bulk`."""
-    cost = {row["what"]: float(row["ours"]) for row in _bulk_rows()}
-    if not cost:
-        return NOTHING
-    files = 1e7
-    core_hours = files * cost["processor time, per file"] / 3.6e6
-    driver_hours = files * sum(cost[what] for what in _DRIVER) / 3.6e9
-    share = driver_hours / core_hours
+    """What ten million files take with each command, by `bulk`."""
+    cost = {row["what"]: float(row["ours"]) for row in _measured("bulk")}
+    files, rows = 1e7, []
+    for command, (processor, driver, written) in _PLANS.items():
+        if processor not in cost:
+            continue
+        core_hours = files * cost[processor] / 3.6e6
+        driver_hours = files * sum(cost[what] for what in driver) / 3.6e9
+        hours = (f"{core_hours / cores:,.1f}" for cores in _CLUSTERS)
+        size = f"{files * sum(cost[what] for what in written) / 1e9:,.1f} GB"
+        limit = float(f"{core_hours / driver_hours:.2g}")
+        rows.append(
+            [f"`qec {command}`", f"{cost[processor]:.0f} ms", f"{core_hours:,.0f}", *hours, f"{limit:,.0f}", size]
+        )
+    clusters = (f"hours on {cores:,} cores" for cores in _CLUSTERS)
+    return _table(("", "processor time, per file", "core-hours", *clusters, "most cores", "writes"), rows)
+
+
+_CLUSTERS = (16, 64, 256)
+_JOURNAL = ("planning, per file", "keeping results, per file")
+_PLANS = {
+    "classify": ("processor time, per file", _JOURNAL, ("journal, per file", "Parquet, per file")),
+    "orient": (
+        "qec orient: processor time, per file",
+        _JOURNAL,
+        ("journal, per file", "qec orient: Parquet, per file", "qec orient: files written, per file"),
+    ),
+    "index": (
+        "qec index: processor time, per file",
+        ("qec index: planning, per file", "qec index: keeping results, per file"),
+        ("qec index: library, per file",),
+    ),
+}
+"""For each command: its processor time, what one process does for each file, and what is written; names of `bulk`."""
+
+
+def search() -> str:
+    """Libraries for vector search, and our index, on one set of descriptors."""
+    compared = [row for row in _measured("search") if row["engine"] != "library"]
     rows = [
-        (f"{n:,}", f"{core_hours / n:,.1f}", f"{files * n / core_hours / 3600:,.0f}", f"{share * n:.0%}")
-        for n in (16, 64, 256, 1024)
+        [
+            _ENGINES.get(row["engine"], row["engine"]),
+            f"{int(row['rows']):,}",
+            f"{float(row['recall@10']):.4f}",
+            *(f"{float(row[name]):,.3g}" for name in ("ms per query", "open, s")),
+            *(f"{float(row[name]):,.0f}" for name in _SEARCH_COSTS),
+        ]
+        for row in (*compared, *_measured("search_million"), *_measured("search_library"))
     ]
-    journal, table = (files * cost[f"{what}, per file"] / 1e9 for what in ("journal", "Parquet"))
-    text = f"{core_hours:,.0f} core-hours, {journal:.1f} GB of journal and {table:.1f} GB of Parquet."
-    return f"{text}\n\n" + _table(("cores", "hours", "files/s", "load of the process that stores results"), rows)
+    return _table(("", "shapes", "recall@10", "ms per query", "open, s", *_SEARCH_COSTS), rows)
 
 
-_DRIVER = ("planning, per file", "keeping results, per file")
+_ENGINES = {
+    "NumPy, exact": "NumPy, exact, float16",
+    "sqlite-vec": "sqlite-vec, exact",
+    "faiss HNSW": "faiss, HNSW",
+    "usearch": "usearch, HNSW",
+    "library": "**our index**",
+}
+_SEARCH_COSTS = ("bytes per shape", "memory added, MB", "not mapped, MB", "build, CPU s")
 
 
-def _bulk_rows() -> list[dict[str, str]]:
-    return [row for path in sorted(RESULTS.glob("bench_bulk_*.csv"))[:1] for row in _rows(path.name)]
+def search_filters() -> str:
+    """Search with filters in our index of a million shapes."""
+    rows = [
+        [
+            row["filter"],
+            f"{float(row['share that matches']):.2%}",
+            f"{float(row['recall@10']):.4f}",
+            *(f"{float(row[name]):,.3g}" for name in ("ms per query", "slowest, ms")),
+        ]
+        for row in _measured("search_filters")
+    ]
+    return _table(("filter", "shapes that match", "recall@10", "ms per query", "slowest, ms"), rows)
+
+
+def search_opening() -> str:
+    """Opening our index of a million shapes, with its files in memory and without."""
+    names = ("open and first search, s", "slowest, s", "read from the disk, MB")
+    rows = [[row["files"], *(f"{float(row[name]):,.3g}" for name in names)] for row in _measured("search_opening")]
+    return _table(("files", *names), rows)
+
+
+def _measured(benchmark: str) -> list[dict[str, str]]:
+    """The rows of a benchmark, on the first machine of those that it ran on; their names have no underscore."""
+    names = (path.name for path in sorted(RESULTS.glob(f"bench_{benchmark}_*.csv")))
+    return next((_rows(name) for name in names if name.count("_") == benchmark.count("_") + 2), [])
 
 
 def limits() -> str:
@@ -619,6 +684,9 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "limits": limits,
     "bulk": bulk,
     "ten-million": ten_million,
+    "search": search,
+    "search-filters": search_filters,
+    "search-opening": search_opening,
     "ablation": ablation,
     "views": views,
     "scanned-views": scanned_views,

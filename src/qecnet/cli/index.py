@@ -42,7 +42,7 @@ def index(
     library: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of the library, which the files are below. Default: the one folder that is given.",
+            help="Folder that contains all files; paths in the index are relative to it. Default: the folder given.",
             show_default=False,
         ),
     ] = None,

@@ -22,7 +22,7 @@ def merge(
         ),
     ],
     partial: Annotated[
-        bool, typer.Option("--partial", help="Join what there is, even if shards are missing or not finished.")
+        bool, typer.Option("--partial", help="Join the shards that exist, even if some are missing or not finished.")
     ] = False,
     force: Force = False,
 ) -> None:
