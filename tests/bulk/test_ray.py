@@ -126,8 +126,15 @@ def test_the_answers_of_a_cluster_are_those_of_one_process_bit_for_bit(cluster, 
         ("local", ["--ray", "local"]),
     ):
         path = tmp_path / f"{name}.jsonl"
-        command = [QEC, "classify", tmp_path / "shapes", "-o", path, *options]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        command = [
+            QEC,
+            "classify",
+            "shapes",
+            "-o",
+            path,
+            *options,
+        ]  # a path that is relative, and not to where Ray began
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
         assert done.returncode == 1, done.stderr
         assert "40 done, 0 unchanged, 1 failed" in done.stdout
         results[name] = path.read_bytes()

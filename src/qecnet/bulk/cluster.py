@@ -6,6 +6,7 @@ the whole run when a block has failed too often.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from time import monotonic
@@ -59,8 +60,10 @@ def share_on_ray(
 class Worker:
     """What runs on a core of the cluster."""
 
-    def __init__(self, work: Do[Any]) -> None:
+    def __init__(self, work: Do[Any], folder: str) -> None:
         torch.set_num_threads(1)
+        with suppress(OSError):  # a node that does not have the folder can still do files with absolute paths
+            os.chdir(folder)
         self.work = work
 
     def versions(self) -> tuple[str, str]:
@@ -114,7 +117,7 @@ class _Actors:
         self.looked = monotonic()
         cores = int(self.ray.cluster_resources().get("CPU", 0))
         for _ in range(cores - len(self.starting) - len(self.idle) - len(self.busy)):
-            actor = self.kind.remote(self.given)
+            actor = self.kind.remote(self.given, os.getcwd())
             self.starting[actor.versions.remote()] = actor
 
     def _welcome(self, reference: Any) -> None:
