@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from benchmarks.bench_search import MODEL
+from benchmarks.bench_search import MODEL, PROCESSES
 from benchmarks.libraries import (
     BUILD,
     WANTED,
@@ -122,12 +122,12 @@ def megabytes_read() -> float:
 
 
 def measure_opening(path: Path, queries: Floats) -> list[dict[str, Any]]:
-    """Opening with files in the page cache and without, five processes each."""
+    """Opening with files in the page cache and without, some processes each."""
     context = multiprocessing.get_context("spawn")
     rows = []
     for drop in (False, True):
         found = []
-        for query in queries[:5]:
+        for query in queries[:PROCESSES]:
             results = context.Queue()
             process = context.Process(target=open_alone, args=(path, query, drop, results))
             process.start()

@@ -225,3 +225,21 @@ def test_progress_and_failures_are_reported_and_an_interruption_commits(open_jou
     journal = open_journal()
     assert plan(journal, files) == (1, 1, 0, 1)
     assert not journal.finished
+
+
+def test_results_of_a_job_are_committed_before_the_next_job_is_done(open_journal, files, monkeypatch):
+    """A job takes longer than the time between two commits."""
+    journal, now = open_journal(), 0.0
+    monkeypatch.setattr("qecnet.bulk.pending.monotonic", lambda: now)
+    plan(journal, files)
+
+    def share(work, take):
+        nonlocal now
+        for job in (files[:1], files[1:]):
+            now += 10.0
+            yield tuple(job), [{"label": "chair"}] * len(job)
+            assert not journal._base.in_transaction
+
+    do_pending(journal, lambda job: [], share, Progress(3), lambda progress: None, fail)
+    assert journal.count_failed() == 0
+    assert [*journal.pending()] == []
