@@ -1,6 +1,6 @@
 """Bulk runs: the process pool and Ray on the same files, the memory of each process, and what a file costs.
 
-    python -m benchmarks.bench_bulk [--files 2000] [--others 400] [--workers 2] [--rows 100000] [--also NAME]
+    python -m benchmarks.bench_bulk [--files 2000] [--others 1000] [--workers 2] [--rows 100000] [--also NAME]
 
 Clouds are our own shapes with 10,000 points each, as binary PLY. `qec classify` reads all of them, with the default
 model and with those of --also; `qec orient` and `qec index` read some of them, each with its default model. What the
@@ -184,7 +184,7 @@ def measure_others(folder: Path, files: list[Path], workers: tuple[str, str]) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=2000, help="Number of files for qec classify.")
-    parser.add_argument("--others", type=int, default=400, help="Number of files for qec orient and qec index.")
+    parser.add_argument("--others", type=int, default=1000, help="Number of files for qec orient and qec index.")
     parser.add_argument("--workers", type=int, default=2, help="Number of processes.")
     parser.add_argument("--rows", type=int, default=100_000, help="Number of empty files.")
     parser.add_argument("--also", nargs="*", default=[], metavar="NAME", help="Further models for qec classify.")

@@ -25,7 +25,7 @@ MAY_LOOK_AT = {
     # A run may start with weights that ship.
     "training": {"algebra", "files", "geometry", "nn", "datasets", "models", "schema"},
     "models": {"algebra", "files", "geometry", "nn", "formats", "datasets", "schema", "workers"},
-    "bulk": {"files", "models", "schema", "workers"},
+    "bulk": {"compiled", "files", "models", "schema", "workers"},
     # What a network reads of a shape is said once, in models.
     "evaluation": {
         "algebra",

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from qecnet.bulk import Work, answer_files, share_among_processes
+from qecnet.bulk.cluster import _Actors
 from qecnet.models import BATCH, Failure
 from qecnet.workers import Lost
 
@@ -111,3 +112,14 @@ def test_a_fault_in_a_reader_is_the_failure_of_one_file():
     assert (first, last) == ("a.ply", "b.ply")
     assert isinstance(odd, Failure)
     assert odd.error == "odd.ply: failed (ZeroDivisionError: division by zero); please report this file"
+
+
+def test_a_node_of_a_cluster_that_has_another_version_is_one_sentence():
+    ray = SimpleNamespace(
+        put=lambda work: work, remote=lambda **options: lambda kind: kind, get=lambda versions: versions
+    )
+    actors = _Actors(ray, name_lengths, None)
+    actors.starting["qecnet 0.1"] = None
+    said = "a node of the Ray cluster has qecnet 0.1, this machine qecnet .* operators; install the same on all nodes"
+    with pytest.raises(ValueError, match=said):
+        actors._welcome("qecnet 0.1")

@@ -17,6 +17,7 @@ import torch
 from qecnet import __version__
 from qecnet.bulk.connection import connect, last_line
 from qecnet.bulk.work import Do, Files
+from qecnet.compiled import is_compiled
 from qecnet.models import Failure
 from qecnet.workers import Lost
 
@@ -66,9 +67,9 @@ class Worker:
             os.chdir(folder)
         self.work = work
 
-    def versions(self) -> tuple[str, str]:
-        """Of the packages that answers depend on; also says that the worker is ready."""
-        return __version__, torch.__version__
+    def versions(self) -> str:
+        """What answers depend on besides the model; also says that the worker is ready."""
+        return _versions()
 
     def do(self, job: Files) -> list[Any]:
         """Do a job."""
@@ -133,11 +134,9 @@ class _Actors:
             ) from error
         except self.ray.exceptions.RayActorError:
             return
-        ours = __version__, torch.__version__
-        if versions != ours:
+        if versions != _versions():
             raise ValueError(
-                f"a node of the Ray cluster has qecnet and torch {' and '.join(versions)}, this machine "
-                f"{' and '.join(ours)}; install the same on all nodes"
+                f"a node of the Ray cluster has {versions}, this machine {_versions()}; install the same on all nodes"
             )
         self.idle.append(actor)
 
@@ -167,3 +166,8 @@ class _Actors:
             raise error.cause from error
         self.idle.append(actor)
         return job, results
+
+
+def _versions() -> str:
+    operators = "compiled" if is_compiled() else "no compiled"
+    return f"qecnet {__version__} with torch {torch.__version__} and {operators} operators"
