@@ -8,6 +8,7 @@ up.
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -40,26 +41,31 @@ def commands(code, program):
     return [line.split("  #")[0].strip() for line in code.splitlines() if line.startswith(f"{program} ")]
 
 
-@pytest.fixture
-def files(tmp_path, monkeypatch):
-    """The files that snippets speak of, in the working folder."""
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The files that snippets speak of."""
+    folder = tmp_path_factory.mktemp("files")
     chair, turn = make_shape("chair", 3), random_quaternion((), 2, dtype=torch.float64)
-    turned = replace(chair, vertices=rotate(turn, chair.vertices))
-    write(tmp_path / "scan.ply", turned.sample(30_000, torch.Generator().manual_seed(0)))
-    write(tmp_path / "a.ply", chair)
-    write(tmp_path / "b.ply", turned)
-    vertices = "".join(f"v {x} {y} {z}\n" for x, y, z in turned.vertices.tolist())
-    (tmp_path / "chair.obj").write_text(
-        vertices + "".join(f"f {a} {b} {c}\n" for a, b, c in (chair.faces + 1).tolist())
-    )
-    (tmp_path / "meshes").mkdir()
+    rotated = replace(chair, vertices=rotate(turn, chair.vertices))
+    write(folder / "scan.ply", rotated.sample(30_000, torch.Generator().manual_seed(0)))
+    write(folder / "a.ply", chair)
+    write(folder / "b.ply", rotated)
+    write(folder / "chair.obj", rotated)
+    (folder / "meshes").mkdir()
     for kind in ("bed", "chair"):
-        write(tmp_path / "meshes" / f"{kind}.off", make_shape(kind, 1))
+        write(folder / "meshes" / f"{kind}.off", make_shape(kind, 1))
     for kind in ("chair", "table"):
-        (tmp_path / "furniture" / kind).mkdir(parents=True)
+        (folder / "furniture" / kind).mkdir(parents=True)
         for seed in range(6):
             cloud = make_shape(kind, seed).sample(1500, torch.Generator().manual_seed(seed))
-            write(tmp_path / "furniture" / kind / f"{seed}.xyz", cloud)
+            write(folder / "furniture" / kind / f"{seed}.xyz", cloud)
+    return folder
+
+
+@pytest.fixture
+def files(made, tmp_path, monkeypatch):
+    """A copy of them, the working folder."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
