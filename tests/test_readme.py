@@ -1,16 +1,13 @@
 """Every snippet of the README and of the pages runs as it stands, among files of the names that they use.
 
-Blocks of `python` are executed, and so is each `qec` command of blocks of `sh`: the README's by the real command, the
-others in this process. Blocks of `console` need data that is not here, or hours: their commands and options are looked
-up.
+Blocks of `python` are executed, and so is each `qec` command of blocks of `sh`, in this process (real ones are started
+by `tests/cli/test_end_to_end.py`). Blocks of `console` need data that is not here, or hours: their commands and options
+are looked up.
 """
 
-import os
 import re
 import shlex
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +23,6 @@ from qecnet.formats import write
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SLOW = {("export.md", "python"), ("train.md", "sh")}
-BIN = Path(sys.executable).parent
 
 
 def blocks(language):
@@ -78,19 +74,14 @@ def test_python_runs(code, files):
 
 
 @pytest.mark.parametrize("code", blocks("sh"))
-def test_commands_run(code, files, monkeypatch, request):
-    monkeypatch.setenv("PATH", f"{BIN}:{os.environ['PATH']}")
+def test_commands_run(code, files, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(files / "cache"))
     if "qec search" in code and "qec index" not in code:
         assert CliRunner().invoke(app, ["index", "meshes"]).exit_code == 0
     for command in commands(code, "qec"):
-        if "README" in request.node.name:
-            done = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
-            assert done.returncode == 0, f"{command}\n{done.stderr}"
-        else:
-            words, _, _ = command.partition(" > ")
-            result = CliRunner().invoke(app, shlex.split(words)[1:])
-            assert result.exit_code == 0, f"{command}\n{result.output}"
+        words, _, _ = command.partition(" > ")
+        result = CliRunner().invoke(app, shlex.split(words)[1:])
+        assert result.exit_code == 0, f"{command}\n{result.output}"
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), flags=re.MULTILINE)
     assert {command.split()[1] for command in commands(code, "make")} <= {*targets}
 
