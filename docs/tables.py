@@ -19,6 +19,7 @@ from qecnet.evaluation import (
     MODES,
     NETWORKS,
     NO_SYM,
+    PROTOCOLS,
     CalibrationResult,
     ClassificationResult,
     EquivarianceResult,
@@ -634,8 +635,9 @@ def reproduced() -> str:
 
     def mean_errors(mode: str) -> list[str]:
         cells = []
-        for protocol, counted in (("paper", "correct"), ("strict", "all")):
+        for protocol in reversed(PROTOCOLS):
             found = ten.result(RotationResult, protocol)
+            counted = "correct" if protocol == "paper" else "all"
             one = getattr(getattr(found.modes, mode), counted).no_sym if found else None
             cells.append(format_error(one.mean if one else None))
         return cells
