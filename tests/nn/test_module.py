@@ -146,7 +146,7 @@ def test_votes_can_be_looked_at_before_they_are_routed(dtype):
     votes, activations = module.votes(Capsules(*inputs), patches)
     assert votes.shape == (2, 5, 4, 18, 4)
     again = route(votes, activations, scale=module.scale, shift=module.shift)
-    torch.testing.assert_close(again.poses, module(Capsules(*inputs), patches).poses, atol=0, rtol=0)
+    torch.testing.assert_close(again.poses, module.route(Capsules(*inputs), patches).poses, atol=0, rtol=0)
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ Results are those of PyTorch up to float32 rounding. `qecnet.compiled` switches 
 import torch
 from torch import Tensor
 
-from ...algebra import is_exporting
+from ...algebra import is_checking, is_exporting
 from ...compiled import is_compiled
 from .canonical import canonical_fused
 from .edges import edges_fit, nearest_fused, pool_edges_fused
@@ -29,6 +29,8 @@ def is_fused(tensor: Tensor, differentiated: bool = False) -> bool:
     return (
         tensor.device.type == "cpu"
         and tensor.dtype == torch.float32
+        and tensor.numel() > 0
+        and not is_checking()  # they do not look at values
         and not (differentiated and torch.is_grad_enabled())
         and not is_exporting()
         and not torch.compiler.is_compiling()
