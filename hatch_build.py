@@ -41,23 +41,33 @@ def compile_operators(folder: Path, warn: Any) -> list[Path]:
     """
     sources = sorted([*folder.glob("*.cpp"), *folder.glob("*.h")])
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
-    for old in folder.glob("operators-*.so"):
+    system = sysconfig.get_platform()
+    for old in folder.glob(f"operators-*-{system}-*"):
         if digest not in old.name:
-            old.unlink()
+            old.unlink(missing_ok=True)
     compiler = next(filter(None, map(shutil.which, (os.environ.get("CXX", ""), "c++", "g++", "clang++"))), None)
     if compiler is None:
         warn("no C++ compiler was found: qecnet is installed without compiled operators, and slower")
         return []
     levels = LEVELS if platform.machine().lower() in ("x86_64", "amd64") else LEVELS[-1:]
-    built = [folder / f"operators-{digest}-{level or 'any'}.so" for level in levels]
-    for level, path in zip(levels, built, strict=True):
-        if not path.exists() and not _compile(compiler, level, [s for s in sources if s.suffix == ".cpp"], path, warn):
-            return []
+    built, failure = [], ""
+    for level in levels:
+        path = folder / f"operators-{digest}-{system}-{level or 'any'}.so"
+        if not path.exists():
+            failure = _compile(compiler, level, [s for s in sources if s.suffix == ".cpp"], path) or failure
+        if path.exists():
+            built.append(path)
+    if not built:
+        warn(f"{compiler} failed ({failure}): qecnet is installed without compiled operators, and slower")
     return built
 
 
-def _compile(compiler: str, level: str, sources: list[Path], to: Path, warn: Any) -> bool:
-    """With threads if the compiler knows how; the library appears whole or not at all."""
+def _compile(compiler: str, level: str, sources: list[Path], to: Path) -> str:
+    """Compile with threads, if the compiler knows how; the library appears whole or not at all.
+
+    Returns:
+        Why it failed; nothing if it did not.
+    """
     made = to.with_suffix(f".{os.getpid()}.part")
     processor = [f"-march={level}"] if level else []
     for threads in (["-fopenmp"], []):
@@ -65,8 +75,6 @@ def _compile(compiler: str, level: str, sources: list[Path], to: Path, warn: Any
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode == 0:
             made.replace(to)
-            return True
+            return ""
     made.unlink(missing_ok=True)
-    first = (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[0]
-    warn(f"{compiler} failed ({first}): qecnet is installed without compiled operators, and slower")
-    return False
+    return (result.stderr.strip().splitlines() or [f"exit code {result.returncode}"])[0]

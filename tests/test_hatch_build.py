@@ -1,6 +1,8 @@
 """Operators are compiled at installation; without a compiler, the package is installed without them."""
 
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -21,6 +23,18 @@ def folder(tmp_path):
 
 def test_this_installation_has_the_operators_of_its_sources():
     assert is_compiled()
+
+
+def test_a_library_that_cannot_be_loaded_is_said_and_left_alone(tmp_path):
+    package = tmp_path / "qecnet"
+    shutil.copytree(FOLDER.parent / "compiled", package / "compiled")
+    (package / "__init__.py").touch()
+    for path in (package / "compiled").glob("operators-*"):
+        path.write_text("no library")
+    code = "from qecnet.compiled import is_compiled; print(is_compiled())"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+    assert "compiled operators cannot be loaded, and everything is slower" in done.stderr
 
 
 def test_what_is_compiled_is_kept_until_the_sources_change(folder):

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from qecnet.algebra import angular_distance, random_quaternion
-from qecnet.compiled import use_compiled_operators
+from qecnet.compiled import call, use_compiled_operators
 from qecnet.geometry import farthest_points, find_resting_ups, fit_normals, local_frames, snap_pose
 from qecnet.geometry._planes import planes_within
 from qecnet.geometry._support import centred
@@ -110,3 +110,18 @@ def test_no_normal_leaves_a_pose_as_it_is():
     found, expected = both(lambda: snap_pose(pose, torch.zeros(10, 3, dtype=torch.float64)))
     assert torch.equal(found, expected)
     assert torch.equal(found, pose)
+
+
+def test_numbers_of_numpy_and_torch_are_numbers():
+    points = ball(100)
+    expected = farthest_points(points, 5, 3)
+    assert torch.equal(farthest_points(points, np.int64(5), np.int64(3)), expected)
+    assert torch.equal(farthest_points(points, 5, torch.tensor(3)), expected)
+    normals, _ = fit_normals(points, radius=1.0)
+    assert torch.equal(fit_normals(points, radius=np.float32(1.0))[0], normals)
+
+
+def test_operators_refuse_what_they_cannot_read():
+    for bad in (np.ones((4, 4))[:, 1], torch.ones(4, 4)[:, 1], "text", np.int64(3)):
+        with pytest.raises(TypeError, match="is no argument of an operator"):
+            call("climb", 0, 0, 0, 0, bad, bad)

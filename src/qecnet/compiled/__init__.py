@@ -9,6 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import hashlib
+import sysconfig
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ _on = True
 
 
 def use_compiled_operators(on: bool = True) -> bool:
-    """Switch compiled operators on, as they are at first, or off with `on=False`.
+    """Switch compiled operators on (the default), or off with `on=False`.
 
     Returns:
         Whether they are in use now; never where the package was installed without a C++ compiler.
@@ -53,25 +55,33 @@ def call(name: str, *arguments: float | Tensor | NDArray[Any] | None) -> None:
 
 
 def _as_c(argument: float | Tensor | NDArray[Any] | None) -> ctypes.c_long | ctypes.c_double | ctypes.c_void_p:
-    if isinstance(argument, Tensor):
-        assert argument.is_contiguous()
+    if isinstance(argument, Tensor) and argument.is_contiguous() and argument.device.type == "cpu":
         return ctypes.c_void_p(argument.data_ptr())
-    if isinstance(argument, np.ndarray):
-        assert argument.flags.c_contiguous
+    if isinstance(argument, np.ndarray) and argument.flags.c_contiguous:
         return ctypes.c_void_p(argument.ctypes.data)
     if argument is None:
         return ctypes.c_void_p(None)
-    return ctypes.c_long(argument) if isinstance(argument, int) else ctypes.c_double(argument)
+    if isinstance(argument, int):
+        return ctypes.c_long(argument)
+    if isinstance(argument, float):
+        return ctypes.c_double(argument)
+    raise TypeError(f"{type(argument).__name__} is no argument of an operator; give contiguous arrays and numbers")
 
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """The library that was compiled from the sources beside this file, for the best processor that this one can be."""
+    """The library that was compiled from the sources beside this file, for the highest level of this processor."""
     folder = Path(__file__).parent
     sources = sorted([*folder.glob("*.cpp"), *folder.glob("*.h")])
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    reason = ""
     for level in _LEVELS.get(torch.backends.cpu.get_cpu_capability(), ("any",)):
-        path = folder / f"operators-{digest}-{level}.so"
+        path = folder / f"operators-{digest}-{sysconfig.get_platform()}-{level}.so"
         if path.exists():
-            return ctypes.CDLL(str(path))
+            try:
+                return ctypes.CDLL(str(path))
+            except OSError as error:  # such as one of its own libraries that is missing
+                reason = str(error)
+    if reason:
+        warnings.warn(f"compiled operators cannot be loaded, and everything is slower: {reason}", stacklevel=2)
     return None

@@ -14,7 +14,7 @@ def farthest_compiled(cloud: Centred, kind: type[np.floating], count: int, start
     """(count,) int64 indices of farthest points, beginning with `start`, for distances in precision `kind`."""
     cells, index = cloud.cells(kind)
     chosen = np.empty(count, np.int64)
-    call(f"farthest_{_name(kind)}", cells.shape[1], count, cells, index, start, chosen)
+    call(f"farthest_{_name(kind)}", cells.shape[1], int(count), cells, index, int(start), chosen)
     return chosen
 
 
@@ -23,22 +23,24 @@ def sums_compiled(cloud: Centred, kind: type[np.floating], queries: Array, radiu
     cells, _ = cloud.cells(kind)
     sums = np.empty((10, len(queries)))
     places = np.ascontiguousarray(queries, kind)
-    call(f"sums_{_name(kind)}", cells.shape[1], len(queries), radius, cells, places, sums, torch.get_num_threads())
+    sizes = cells.shape[1], len(queries), float(radius)
+    call(f"sums_{_name(kind)}", *sizes, cells, places, sums, torch.get_num_threads())
     return sums
 
 
 def merge_compiled(normals: Array, areas: Array, indices: Array, most: int, same: float) -> tuple[Array, Array]:
     """Sums (M, 3) of area times normal of merged faces, and their lowest indices (M,), see `_merge_faces`."""
     sums, lowest, count = np.empty((most, 3)), np.empty(most, np.int64), np.empty(1, np.int64)
-    given = np.ascontiguousarray(normals), np.ascontiguousarray(areas), np.ascontiguousarray(indices, np.int64)
-    call("merge_faces", len(normals), most, same, *given, sums, lowest, count)
+    kinds = ((normals, np.float64), (areas, np.float64), (indices, np.int64))
+    given = [np.ascontiguousarray(array, kind) for array, kind in kinds]
+    call("merge_faces", len(normals), most, float(same), *given, sums, lowest, count)
     return sums[: count[0]], lowest[: count[0]]
 
 
 def reach_compiled(corners: Array, directions: Array) -> Array:
     """(D,) how far corners (V, 3) reach along directions (D, 3)."""
     reach = np.empty(len(directions))
-    given = np.ascontiguousarray(corners), np.ascontiguousarray(directions)
+    given = [np.ascontiguousarray(array, np.float64) for array in (corners, directions)]
     call("reach_along", len(corners), len(directions), *given, reach)
     return reach
 

@@ -44,18 +44,12 @@ def resting_directions(points: Array, most: int) -> Array:
         return np.zeros((0, 3))
     if extents == 1:
         return np.stack((axes[:, 2], -axes[:, 2]))
-    indices = np.arange(len(points))
-    if extents == 2:
-        points, indices = _sheet(points, axes)
     try:
-        hull = ConvexHull(points)
+        faces = _solid_faces(points) if extents == 3 else _sheet_faces(points, axes)
     except QhullError:  # a cloud that is nearly flat may be too much for its arithmetic
-        points, indices = _sheet(points, axes)
-        hull = ConvexHull(points)
-    start, *ends = (points[corner] for corner in hull.simplices.T)
-    areas = np.linalg.norm(np.cross(ends[0] - start, ends[1] - start), axis=1)
-    down, lowest = _merge_faces(hull.equations[:, :3], areas, indices[hull.simplices].min(1))
-    corners = points[hull.vertices]
+        faces = _sheet_faces(points, axes)
+    *merging, corners = faces
+    down, lowest = _merge_faces(*merging)
     height = (corners @ down.T).max(0)
     rise = _tilted_height(corners, down, axes) - height * np.cos(TILT)
     steadiness = rise / np.sin(TILT) / np.maximum(height, _LEAST_HEIGHT)
@@ -63,16 +57,31 @@ def resting_directions(points: Array, most: int) -> Array:
     return -down[order[:most]]
 
 
-def _sheet(points: Array, axes: Array) -> tuple[Array, Array]:
-    """A flat cloud as a sheet of some thickness, which has a hull; its narrow faces are the sheet's edges.
+def _solid_faces(points: Array) -> tuple[Array, Array, Array, Array]:
+    """Faces of the hull: outward normals (F, 3), areas (F,), lowest indices (F,); and its corners."""
+    hull = ConvexHull(points)
+    start, *ends = (points[corner] for corner in hull.simplices.T)
+    areas = np.linalg.norm(np.cross(ends[0] - start, ends[1] - start), axis=1) / 2
+    return hull.equations[:, :3], areas, hull.simplices.min(1), points[hull.vertices]
 
-    Returns:
-        The corners of both sides, and their indices; those of the second side follow all of the first.
-    """
+
+def _sheet_faces(points: Array, axes: Array) -> tuple[Array, Array, Array, Array]:
+    """The same of a flat cloud, as a sheet of some thickness across the first axis: two sides, and its edges."""
     across, along = axes[:, 0], axes[:, 1:]
-    corners = np.sort(ConvexHull(points @ along).vertices)
-    flat = points[corners] @ along @ along.T
-    return np.concatenate((flat + FLAT * across, flat - FLAT * across)), np.append(corners, corners + len(points))
+    flat = points @ along
+    ring = ConvexHull(flat).vertices  # anticlockwise
+    start, end = flat[ring], flat[np.roll(ring, -1)]
+    edges = end - start
+    lengths = np.linalg.norm(edges, axis=1)
+    outward = np.stack((edges[:, 1], -edges[:, 0]), axis=1) / lengths[:, None]
+    area = (start[:, 0] * end[:, 1] - start[:, 1] * end[:, 0]).sum() / 2
+    corners = start @ along.T
+    return (
+        np.concatenate((across[None], -across[None], outward @ along.T)),
+        np.concatenate(([area, area], 2 * FLAT * lengths)),
+        np.concatenate(([ring.min(), ring.min() + len(points)], np.minimum(ring, np.roll(ring, -1)))),
+        np.concatenate((corners + FLAT * across, corners - FLAT * across)),
+    )
 
 
 def _merge_faces(normals: Array, areas: Array, indices: Array) -> tuple[Array, Array]:

@@ -36,7 +36,9 @@ class Centred:
     centre: Array
     radius: float
     rounding: float
-    _cells: dict[type[np.floating], tuple[Array, Array]] = field(default_factory=dict, repr=False, compare=False)
+    _cells: dict[type[np.floating], tuple[Array, Array]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def of(self, positions: Tensor) -> Array:
         """Brings (M, 3) positions given in the cloud's own coordinates along."""

@@ -110,10 +110,11 @@ def climb(pose: Tensor, moment: Tensor, steps: int = _STEPS) -> Tensor:
 def _is_compiled_for(pose: Tensor, moment: Tensor) -> bool:
     return (
         pose.dtype == moment.dtype == torch.float64
-        and pose.device.type == "cpu"
+        and pose.device.type == moment.device.type == "cpu"
         and (moment.dim() == 2 or moment.shape[:-2] == pose.shape[:-1])
         and not (torch.is_grad_enabled() and (pose.requires_grad or moment.requires_grad))
         and not is_exporting()
+        and not torch.compiler.is_compiling()
         and is_compiled()
     )
 

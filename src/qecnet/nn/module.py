@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from ..algebra import Weighting, conjugate, full_precision, rotate, weighted_mean
+from ..algebra import Weighting, check_quaternion, conjugate, full_precision, is_checking, rotate, weighted_mean
 from .capsules import Capsules, Pooling
 from .fused import canonical_fused, is_fused, route_fused
 from .kernel import Nonlinearity, TransformKernel
@@ -46,8 +46,9 @@ class QECModule(nn.Module):
     def forward(self, capsules: Capsules, pooling: Pooling) -> Capsules:
         """Capsules at points (clouds, points), grouped into patches → capsules at patch centres (clouds, patches)."""
         self._check(capsules, pooling)
+        inputs = (capsules.positions, capsules.poses, capsules.activations, pooling.centres)
         with full_precision(capsules.poses.device):
-            if is_fused(capsules.poses, self.gradients == "all"):
+            if is_fused(*inputs, differentiated=self.gradients == "all"):
                 return Capsules(pooling.centres, *self._route_fused(capsules, pooling))
             routed = self._route(capsules, pooling)
         return Capsules(pooling.centres, routed.poses, routed.activations)
@@ -82,6 +83,9 @@ class QECModule(nn.Module):
     def _route_fused(self, capsules: Capsules, pooling: Pooling) -> tuple[Tensor, Tensor]:
         """Poses and activations as `_route` gives them."""
         patch = capsules.group(pooling)
+        if is_checking():  # the operators do not look at values, and what is masked may be no quaternion
+            identity = torch.eye(4, dtype=patch.poses.dtype)[0]
+            check_quaternion("poses", torch.where(patch.activations[..., None] == 0, identity, patch.poses))
         poses, agreement = route_fused(
             self.kernel.hidden(self._canonical(patch, pooling, fused=True)),
             self.kernel.second,

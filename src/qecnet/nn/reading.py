@@ -46,7 +46,7 @@ def distances(centres: Tensor, points: Tensor) -> Tensor:
 
 def nearest_points(centres: Tensor, points: Tensor, count: int) -> Tensor:
     """Indices of the `count` nearest points of each centre: (clouds, M, 3), (clouds, N, 3) → (clouds, M, K)."""
-    if is_fused(points):
+    if is_fused(centres, points) and count <= points.shape[1]:
         return nearest_fused(centres, points, count)
     with grad_where(False):
         return distances(centres, points).topk(count, largest=False, sorted=False).indices

@@ -34,7 +34,7 @@ def pool_edges(
     """
     rows, _, hidden = features.shape
     centres, count = neighbours.shape[1:]
-    if edges_fit(count, hidden) and is_fused(features):
+    if edges_fit(count, hidden) and is_fused(up, positions, normals, features, weight):
         positions, normals, neighbours = (x.expand(rows, -1, -1) for x in (positions, normals, neighbours))
         return pool_edges_fused(up, positions, normals, neighbours, features, weight, reach)
     with torch.no_grad():

@@ -6,7 +6,7 @@ Results are those of PyTorch up to float32 rounding. `qecnet.compiled` switches 
 import torch
 from torch import Tensor
 
-from ...algebra import is_checking, is_exporting
+from ...algebra import is_exporting
 from ...compiled import is_compiled
 from .canonical import canonical_fused
 from .edges import edges_fit, nearest_fused, pool_edges_fused
@@ -24,13 +24,10 @@ __all__ = [
 ]
 
 
-def is_fused(tensor: Tensor, differentiated: bool = False) -> bool:
+def is_fused(*tensors: Tensor, differentiated: bool = False) -> bool:
     """Whether the operators are on and apply; `differentiated` says that every iteration needs its gradient."""
     return (
-        tensor.device.type == "cpu"
-        and tensor.dtype == torch.float32
-        and tensor.numel() > 0
-        and not is_checking()  # they do not look at values
+        all(x.device.type == "cpu" and x.dtype == torch.float32 and x.numel() > 0 for x in tensors)
         and not (differentiated and torch.is_grad_enabled())
         and not is_exporting()
         and not torch.compiler.is_compiling()
