@@ -1,5 +1,7 @@
 """Compiled operators of the geometry: the same choices, sums and poses as in NumPy and PyTorch, also at hard places."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -115,13 +117,16 @@ def test_no_normal_leaves_a_pose_as_it_is():
 def test_numbers_of_numpy_and_torch_are_numbers():
     points = ball(100)
     expected = farthest_points(points, 5, 3)
-    assert torch.equal(farthest_points(points, np.int64(5), np.int64(3)), expected)
-    assert torch.equal(farthest_points(points, 5, torch.tensor(3)), expected)
+    for number in (np.int64, torch.tensor):
+        count, start = map(number, (5, 3))
+        assert torch.equal(farthest_points(points, count, start), expected)
     normals, _ = fit_normals(points, radius=1.0)
-    assert torch.equal(fit_normals(points, radius=np.float32(1.0))[0], normals)
+    radius: Any = np.float32(1.0)
+    assert torch.equal(fit_normals(points, radius=radius)[0], normals)
 
 
 def test_operators_refuse_what_they_cannot_read():
-    for bad in (np.ones((4, 4))[:, 1], torch.ones(4, 4)[:, 1], "text", np.int64(3)):
+    wrong: list[Any] = [np.ones((4, 4))[:, 1], torch.ones(4, 4)[:, 1], "text", np.int64(3)]
+    for bad in wrong:
         with pytest.raises(TypeError, match="is no argument of an operator"):
             call("climb", 0, 0, 0, 0, bad, bad)
