@@ -250,3 +250,7 @@ def read_costs(table: Path) -> list[dict[str, str]]:
         return []
     with table.open(newline="", encoding="utf-8") as file:
         return [*csv.DictReader(file)]
+
+
+if __name__ == "__main__":
+    app()

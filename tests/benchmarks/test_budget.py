@@ -1,6 +1,8 @@
 """Training for a number of minutes: what is written, that it goes on where it was, and equal budgets."""
 
 import csv
+import subprocess
+import sys
 
 import pytest
 from benchmarks.baselines import budget
@@ -62,6 +64,13 @@ def test_what_is_finished_is_not_trained_again(folder, done):
     before = weights.stat().st_mtime_ns
     assert run(folder, "kd_network").exit_code == 0
     assert weights.stat().st_mtime_ns == before
+
+
+def test_the_command_of_the_docs_runs_it():
+    command = [sys.executable, "-m", "benchmarks.baselines.budget", "--only", "nonsense"]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 2
+    assert "nonsense is not a baseline" in " ".join(found.stderr.split())
 
 
 def test_a_network_without_data_is_skipped_and_an_unknown_one_is_named(folder):
