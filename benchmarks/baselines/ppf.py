@@ -5,7 +5,7 @@ normals, but no frames.
 """
 
 import torch
-from benchmarks.baselines.base import NORMALS, Baseline
+from benchmarks.baselines.base import Baseline
 from benchmarks.baselines.layers import Abstraction, head, largest, mean, perceptron
 from torch import Tensor
 from torch.nn.functional import normalize
@@ -34,8 +34,6 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
 
 class PPFNet(Baseline):
     """Invariant up to rounding, which may exchange neighbours that are equally far."""
-
-    training_settings = NORMALS
 
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__(config)

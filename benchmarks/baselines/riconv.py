@@ -5,7 +5,7 @@ one lies to the reference point, and to the previous neighbour in this order: le
 """
 
 import torch
-from benchmarks.baselines.base import NORMALS, Baseline, BaselineConfig
+from benchmarks.baselines.base import Baseline, BaselineConfig
 from benchmarks.baselines.layers import largest, nearest, padded, perceptron, pick
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -107,7 +107,6 @@ class RIConv(Baseline):
     """
 
     compact = BaselineConfig(classes=40, frames=512, width=0.5, reads=512)
-    training_settings = NORMALS
     class_bias = "head.4.bias"
 
     def __init__(self, config: BaselineConfig) -> None:
