@@ -37,7 +37,7 @@ class ITNet(Baseline):
 
     title = "IT-Net"
     has_poses = True
-    compact = BaselineConfig(classes=40, frames=512, width=0.5, reads=256)
+    compact = BaselineConfig(classes=40, frames=512, width=0.5, reads=128)
     training_settings = TRAINING | {"aligned": 1.0}
     class_bias = "head.bias"
 

@@ -35,7 +35,7 @@ class AttentiveSequence(nn.Module):
 class Point2Sequence(Baseline):
     """Sees coordinates relative to centres, along the world's axes: a rotation changes what it sees."""
 
-    compact = BaselineConfig(classes=40, frames=512, width=0.5, reads=256)
+    compact = BaselineConfig(classes=40, frames=512, width=0.25, reads=256)
     class_bias = "head.4.bias"
 
     def __init__(self, config: BaselineConfig) -> None:

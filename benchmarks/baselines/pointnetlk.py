@@ -13,8 +13,8 @@ import math
 
 import torch
 from benchmarks.baselines.base import TRAINING, Baseline, BaselineConfig, random_rotations
-from benchmarks.baselines.layers import head, largest, perceptron
-from torch import Tensor
+from benchmarks.baselines.layers import largest, perceptron
+from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from qecnet.algebra import canonicalize, conjugate, from_rotvec, multiply, rotate
@@ -33,12 +33,14 @@ class PointNetLK(Baseline):
     has_poses = True
     compact = BaselineConfig(classes=40, frames=512, width=0.5, reads=256)
     training_settings = TRAINING | {"aligned": 1.0}
+    class_bias = "head.1.bias"
 
     def __init__(self, config: BaselineConfig) -> None:
         super().__init__(config)
         widths = config.scale(64, 64, 64, 128, 1024)
         self.points = perceptron(3, *widths)
-        self.head = head(widths[-1], config.classes)
+        cloud = config.scale(512, 256)
+        self.head = nn.Sequential(perceptron(widths[-1], *cloud), nn.Linear(cloud[-1], config.classes))
         # It trains with poses, but a trained network has none for a single cloud: nothing may measure them.
         self.__dict__["has_poses"] = False
 

@@ -106,7 +106,7 @@ class RIConv(Baseline):
     the network would not be invariant.
     """
 
-    compact = BaselineConfig(classes=40, frames=512, width=0.5, reads=512)
+    compact = BaselineConfig(classes=40, frames=512, width=0.5, reads=256)
     class_bias = "head.4.bias"
 
     def __init__(self, config: BaselineConfig) -> None:

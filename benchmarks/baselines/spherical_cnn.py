@@ -64,7 +64,7 @@ def cast_rays(points: Tensor, present: Tensor, directions: Tensor, radius: float
 class SphericalCNN(Baseline):
     """Invariant as far as the grids resolve the signals: correlations are exact, rays and rectifiers are not."""
 
-    compact = SphericalConfig(classes=40, frames=512, width=0.32, reads=512, bands=(12, 6, 4))
+    compact = SphericalConfig(classes=40, frames=512, width=0.32, reads=256, bands=(12, 6, 4))
     class_bias = "head.bias"
 
     def __init__(self, config: NetworkConfig) -> None:

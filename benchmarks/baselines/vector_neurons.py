@@ -64,7 +64,7 @@ class VectorEdgeConv(nn.Module):
 class VectorNeurons(Baseline):
     """Invariant up to rounding, which may exchange neighbours that are equally far."""
 
-    compact = BaselineConfig(classes=40, frames=512, width=0.33, reads=256)
+    compact = BaselineConfig(classes=40, frames=512, width=0.33, reads=128)
     class_bias = "head.4.bias"
 
     def __init__(self, config: BaselineConfig) -> None:
