@@ -8,7 +8,7 @@ import torch
 
 from qecnet.algebra import from_rotvec, random_quaternion
 from qecnet.nn import Ballot, Prediction, Whole, cross_entropy, spread_loss, upright_distance
-from qecnet.training.objective import learning_rate, losses
+from qecnet.training.objective import class_prior, learning_rate, losses
 
 
 @pytest.fixture
@@ -145,3 +145,22 @@ def test_the_centre_and_size_of_the_whole_shape_are_learned(prediction, tiny):
     assert right == plain
     whole = losses(guess, LABELS, TURNS, tiny(), 0.5).total  # a cloud that is not said to be a part is whole
     torch.testing.assert_close(whole - plain, torch.tensor(0.5 * (5 + 2)))
+
+
+def test_balanced_loss_adds_log_frequencies_to_scores(tiny):
+    labels = torch.tensor([0, 0, 0, 1, 2, -1])
+    prior = class_prior(labels, 4, 0.5)
+    torch.testing.assert_close(prior, 0.5 * torch.tensor([0.5, 1 / 6, 1 / 6, 1 / 6]).log())
+    scores, wanted = torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 3, 0, 1])
+    prediction = Prediction(scores.softmax(-1), torch.eye(4)[0].expand(6, 4, 4), scores)
+    found = losses(prediction, wanted, torch.ones(5), tiny(loss="cross_entropy"), 0, prior=prior)
+    torch.testing.assert_close(found.total, torch.nn.functional.cross_entropy(scores + prior, wanted))
+
+
+def test_balance_zero_changes_nothing():
+    assert class_prior(torch.tensor([0, 0, 1]), 2, 0.0) is None
+
+
+def test_balance_needs_cross_entropy(tiny):
+    with pytest.raises(ValueError, match=r"balance is 0\.5; it is for the cross-entropy"):
+        tiny(loss="spread", balance=0.5)

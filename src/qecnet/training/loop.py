@@ -16,7 +16,7 @@ from qecnet.training.batches import TrainingBatches, checksum, prefetched
 from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
 from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
-from qecnet.training.objective import learning_rate
+from qecnet.training.objective import class_prior, learning_rate
 from qecnet.training.settings import Settings
 from qecnet.training.signals import stop_signals
 from qecnet.training.step import new_state, train_step
@@ -76,6 +76,8 @@ def train_network(
     module = processes.wrap(state.network)
     # The last one is for shapes without a class: only their up direction counts.
     turns = torch.tensor([*(training_symmetry(name) for name in cache.classes), 0], device=processes.device)
+    prior = class_prior(cache.labels[shapes], len(cache.classes), settings.balance)
+    prior = None if prior is None else prior.to(processes.device)
     saved = time.monotonic()
     ahead = prefetched(batches.after(state.epoch, state.step, processes.piece(settings.batch_size)))
     with stop_signals() as stop, closing(ahead):
@@ -85,7 +87,7 @@ def train_network(
                 batch = next(ahead).to(processes.device)
                 waited = time.perf_counter() - begun
                 progress = (state.epoch + state.step / batches.steps) / settings.epochs
-                found = train_step(module, state, batch, turns, settings, progress, processes)
+                found = train_step(module, state, batch, turns, settings, progress, processes, prior)
                 # Processes agree on when to stop: a signal may reach one of them a step later than another.
                 *sums, stopping = processes.total(*found.values(), float(stop.is_set()))
                 _add(state, dict(zip(found, sums, strict=True)))

@@ -34,6 +34,7 @@ def losses(
     settings: Settings,
     progress: float,
     wholes: Whole | None = None,
+    prior: Tensor | None = None,
 ) -> Losses:
     """Compute the losses of a batch.
 
@@ -44,16 +45,17 @@ def losses(
         settings: of the run.
         progress: fraction of the run that is completed, 0 to 1.
         wholes: where the whole shapes are; None if all clouds are whole.
+        prior: (classes) what the cross-entropy adds to the logarithms of the activations, see `class_prior`.
     """
     pairs = len(prediction.activations) // len(labels)
     every = labels.repeat(pairs)
     named = every >= 0
     share = named.float().mean()
-    classification = share * _classification(prediction.activations[named], every[named], settings, progress)
+    classification = share * _classification(prediction.activations[named], every[named], settings, progress, prior)
     beside = [ballot.scores.softmax(-1) for ballot in prediction.ballots[:-1]]
     beside += prediction.side_activations
     for activations in beside:
-        further = _classification(activations[named], every[named], settings, progress)
+        further = _classification(activations[named], every[named], settings, progress, prior)
         classification = classification + share * further / 2
     total, pose = classification, torch.zeros_like(classification)
     # In training, the pose is that of the true class's capsule, whatever its activation.
@@ -76,11 +78,35 @@ def _from_whole(found: Whole, wholes: Whole | None) -> Tensor:
     return torch.mean(offset.norm(dim=-1) + growth.abs())
 
 
-def _classification(activations: Tensor, labels: Tensor, settings: Settings, progress: float) -> Tensor:
+def class_prior(labels: Tensor, classes: int, balance: float) -> Tensor | None:
+    """Compute the offsets of the logit-adjusted loss (Menon et al. 2021) from the frequencies of the training labels.
+
+    A network that is trained with log frequencies added to its scores predicts without them as if all classes were
+    equally frequent.
+
+    Args:
+        labels: (N) of the training shapes, −1 for a shape without a class.
+        classes: their number; a class without shapes counts as one with a single shape.
+        balance: 0 for none (the result is None), 1 for the full adjustment.
+
+    Returns:
+        (classes), float32.
+    """
+    if balance == 0:
+        return None
+    counts = torch.bincount(labels[labels >= 0], minlength=classes).clamp_min(1).float()
+    return balance * (counts / counts.sum()).log()
+
+
+def _classification(
+    activations: Tensor, labels: Tensor, settings: Settings, progress: float, prior: Tensor | None
+) -> Tensor:
     if not len(labels):  # a process whose shapes have no classes still takes part in the gradients
         return activations.sum()
     if settings.loss == "spread":
         return spread_loss(activations, labels, spread_margin(progress, *settings.margin))
+    if prior is not None:
+        activations = activations * prior.exp()
     return cross_entropy(activations, labels, settings.smoothing)
 
 

@@ -83,6 +83,7 @@ def train_step(
     settings: Settings,
     progress: float,
     processes: Processes,
+    prior: Tensor | None = None,
 ) -> dict[str, float]:
     """Take one training step.
 
@@ -94,6 +95,7 @@ def train_step(
         settings: of the run.
         progress: fraction of the run that is completed, 0 to 1.
         processes: this process among those of the run.
+        prior: (classes), as in `losses`.
 
     Returns:
         Sums over this process's shapes; they add up over processes.
@@ -109,7 +111,7 @@ def train_step(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(settings.seed, _NETWORK, state.epoch, state.step))
         prediction = module(batch.points)
-    found = losses(prediction, batch.labels, turns, settings, progress, batch.wholes)
+    found = losses(prediction, batch.labels, turns, settings, progress, batch.wholes, prior)
     shapes = len(batch.labels)
     # Gradients are averaged over processes, some of which may have one shape more than others.
     loss = found.total * (shapes * processes.count / settings.batch_size)
