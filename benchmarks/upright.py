@@ -4,12 +4,12 @@
 
 Strict protocol: each shape is sampled at 10,000 points and rotated at random before anything is estimated. ModelNet40
 is its test split; Google Scanned Objects are the names whose SHA-256 begins with 8 to f (NAME/model.obj, z up). Boxes
-among them are also counted apart, as the shape of a box does not show its up. One row for each model and dataset
-(results/upright.csv): accuracy; the share of shapes whose up is within 5° and 10°, within 10° up to a turn upside down,
-and within 10° for one of the first three candidates; the median angle; the share off by more than 90°; and of the
-smallest candidate sets with 90% of the probability, how often they hold a right up, and their mean size. For candidate
-sets with other shares of the probability, how often they hold a right up is in results/upright_reliability.csv, and a
-plot of it in docs/images/upright_reliability.png.
+among them (`qecnet.evaluation.name_form`) are also counted apart, as the shape of a box does not show its up. One row
+for each model and dataset (results/upright.csv): accuracy; the share of shapes whose up is within 5° and 10°, within
+10° up to a turn upside down, and within 10° for one of the first three candidates; the median angle; the share off by
+more than 90°; and of the smallest candidate sets with 90% of the probability, how often they hold a right up, and their
+mean size. For candidate sets with other shares of the probability, how often they hold a right up is in
+results/upright_reliability.csv, and a plot of it in docs/images/upright_reliability.png.
 """
 
 import argparse
@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 import torch
-import trimesh
 from benchmarks.candidates import UP, choose, rotated_cloud
 from benchmarks.measure import RESULTS
 from rich.progress import track
@@ -31,7 +29,7 @@ from torch import Tensor
 import qecnet
 from qecnet.algebra import rotate, to_matrix
 from qecnet.datasets import Item, open_dataset
-from qecnet.geometry import Mesh
+from qecnet.evaluation import name_form
 from qecnet.models import Answer, Model
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -104,7 +102,7 @@ def summarize(model: Model, dataset: str, items: list[Item], found: list[dict[st
     """Rows for all shapes of a dataset and, of scanned objects, for boxes and the rest apart."""
     parts = {"all": [True] * len(items)}
     if dataset == "scanned_objects":
-        boxes = [is_box(item) for item in items]
+        boxes = [name_form(item.load()) == "box" for item in items]
         parts |= {"boxes": boxes, "not boxes": [not box for box in boxes]}
     rows = []
     for part, chosen in parts.items():
@@ -178,20 +176,6 @@ def first_ups(answer: Answer) -> list[Tensor]:
 def off(pose: Tensor, up: Tensor) -> float:
     """Degrees between a pose's z axis and an up direction."""
     return float((to_matrix(pose)[:, 2] @ up).clamp(-1, 1).arccos().rad2deg())
-
-
-def is_box(item: Item) -> bool:
-    """Whether 90% of a scanned object's surface lies on the faces of the smallest box around it.
-
-    On means within 2.5% of the box's mean side. Of the train half's 520 objects, 104 are boxes by this: product boxes,
-    cases of discs, drives. The next ones, from 2.6% on, are cartridges, sponges and bags.
-    """
-    shape = item.load()
-    assert isinstance(shape, Mesh)
-    points = shape.sample(2000, torch.Generator().manual_seed(0)).points.double().numpy()
-    to_box, sides = trimesh.bounds.oriented_bounds(points)
-    inside = sides / 2 - np.abs(trimesh.transform_points(points, to_box))
-    return bool(np.quantile(inside.min(1), 0.9) < 0.025 * sides.mean())
 
 
 if __name__ == "__main__":

@@ -3,11 +3,10 @@
 import pytest
 import torch
 
-from qecnet.algebra import from_rotvec, rotate
 from qecnet.datasets import make_furniture
 from qecnet.evaluation import Measurement, ViewsResult, measure_views, read_result, summarize, write_result
-from qecnet.evaluation.partial import _group, _Row, name_form
-from qecnet.geometry import Mesh, PointCloud, PrepareConfig
+from qecnet.evaluation.partial import _group, _Row
+from qecnet.geometry import PrepareConfig
 from qecnet.models import Model
 from qecnet.nn import QECConfig, QECNet
 
@@ -27,27 +26,6 @@ def test_scores_of_rows_made_by_hand():
     assert (views.up10, views.pose15, views.pose15_known_up) == pytest.approx((1 / 3, 1 / 3, 1 / 3))
     assert (views.accuracy_known_up, views.confidence) == pytest.approx((1, 0.7))
     assert (views.up_degrees, views.pose_degrees, views.centre, views.size) == (12, 16, 0.1, 0.2)
-
-
-def corners(*size):
-    return torch.cartesian_prod(*(torch.tensor([-0.5, 0.5], dtype=torch.float64) * s for s in size))
-
-
-def test_forms():
-    q = from_rotvec(torch.tensor([0.3, -0.8, 0.5], dtype=torch.float64))
-    around = torch.linspace(0, 2 * torch.pi, 65, dtype=torch.float64)[:-1]
-    ring = torch.stack([around.cos(), around.sin(), 0 * around], -1)
-    cylinder = torch.cat([ring, ring + torch.tensor([0, 0, 3.0])])
-    wedge = torch.cat([corners(1, 2, 4), torch.tensor([[0.5, 0, 4.0]], dtype=torch.float64)])[[0, 1, 2, 4, 6, 8]]
-    for name, points in (
-        ("box", corners(1, 2, 3)),
-        ("round", cylinder),
-        ("flat", ring),
-        ("flat", ring * torch.tensor([1, 2, 1]) + torch.tensor([[0, 0, 0.2]]) * (torch.arange(64) % 2)[:, None]),
-        ("other", wedge),
-    ):
-        assert name_form(PointCloud(rotate(q, points.double()))) == name
-    assert name_form(Mesh(corners(1, 2, 3), torch.tensor([[0, 1, 2]]))) == "box"
 
 
 @pytest.fixture(scope="module")

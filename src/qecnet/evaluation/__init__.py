@@ -10,6 +10,7 @@ from qecnet.evaluation.classification import measure_classification
 from qecnet.evaluation.comparison import compare_accuracy, compare_errors
 from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.equivariance import measure_equivariance
+from qecnet.evaluation.forms import name_form
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import NO_SYM, group_errors, relative_rotation, rotation_angles
 from qecnet.evaluation.partial import measure_views
@@ -89,6 +90,7 @@ __all__ = [
     "measure_robustness",
     "measure_rotation",
     "measure_views",
+    "name_form",
     "open_unfinished",
     "published_figures",
     "read_result",

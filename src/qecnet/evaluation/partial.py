@@ -10,23 +10,20 @@ import numpy as np
 import torch
 from rich.console import Console
 from rich.progress import track
-from scipy.spatial import ConvexHull, QhullError
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import NO_SYMMETRY, Item, ViewConfig, derive_seed, sample_view, symmetry_of
+from qecnet.evaluation.forms import name_form
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.results import MeasuredModel, ViewScores, ViewsResult
 from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_distance
-from qecnet.geometry import Mesh, PointCloud, sample_points
+from qecnet.geometry import sample_points
 from qecnet.nn import count_parameters
 
 SHARES = (0.0, 0.3, 0.4, 0.5, 1.0)
 """Bounds of the groups of views by the share of the surface that is visible."""
 
 _UP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
-_BOX = 0.9  # of the volume of the box around its principal axes that a box fills
-_FLAT = 0.25  # thickness over the next larger extent, at most
-_ROUND = 0.05  # difference of two extents, at most
 
 
 @dataclass(frozen=True)
@@ -48,8 +45,7 @@ class _Row:
 def measure_views(measurement: Measurement, camera: ViewConfig | None = None) -> ViewsResult:
     """Predict each test shape twice, whole and as one camera sees it, each in a random pose of its own.
 
-    A dataset that shares no class with the model is measured by orientation alone, and grouped by form: box, flat,
-    round and other.
+    A dataset that shares no class with the model is measured by orientation alone, and grouped by form (`name_form`).
 
     Args:
         measurement: what is measured, and how; the protocol is "strict".
@@ -124,24 +120,6 @@ def _measure_shape(measurement: Measurement, number: int, item: Item, camera: Vi
             )
         )
     return rows
-
-
-def name_form(shape: Mesh | PointCloud) -> str:
-    """The form of a shape: "box", "flat", "round" or "other"."""
-    points = (shape.vertices if isinstance(shape, Mesh) else shape.points).double()
-    points = points - points.mean(0)
-    along = points @ torch.linalg.eigh(points.T @ points).eigenvectors
-    size = along.amax(0) - along.amin(0)
-    try:
-        if ConvexHull(along.numpy()).volume > _BOX * float(size.prod()):
-            return "box"
-    except QhullError:
-        return "flat"
-    thin, middle, large = sorted(size.tolist())
-    if thin < _FLAT * middle:
-        return "flat"
-    is_round = min(middle - thin, large - middle) < _ROUND * large
-    return "round" if is_round else "other"
 
 
 def _group(rows: Sequence[_Row]) -> dict[str, ViewScores]:
