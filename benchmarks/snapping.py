@@ -1,4 +1,4 @@
-"""What snapping does to the poses of the shipped networks: error of the up direction before and after.
+"""What snapping does to the poses of capsules with features: error of the up direction before and after.
 
     python -m benchmarks.snapping --modelnet40 FOLDER --modelnet10 modelnet10.zip [--shapes 300]
 
@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 from benchmarks.candidates import UP, choose, degrees, describe, rotated_cloud, write
+from benchmarks.measure import RESULTS
 from rich.progress import track
 
 import qecnet
 from qecnet.algebra import rotate
-from qecnet.datasets import open_dataset
+from qecnet.datasets import Item, open_dataset
 from qecnet.geometry import PointCloud, propose_poses, snap_pose
 
 
@@ -30,16 +31,16 @@ def main() -> None:
     parser.add_argument("--shapes", type=int, default=300, help="shapes of each, chosen at random")
     given = parser.parse_args()
     rows: list[dict[str, Any]] = []
-    for name in ("results/modelnet40-features", "modelnet10-features"):
-        if getattr(given, name):
-            rows += measure(name, getattr(given, name), given.shapes)
+    for name in ("modelnet40", "modelnet10"):
+        if data := getattr(given, name):
+            rows += measure(f"{name}-features", choose(open_dataset(name, data).items("test"), given.shapes))
     write("snapping.csv", rows)
 
 
-def measure(name: str, data: Path, count: int) -> list[dict[str, Any]]:
-    model = qecnet.load(name)
+def measure(name: str, items: list[Item]) -> list[dict[str, Any]]:
+    model = qecnet.load(RESULTS / name)
     errors: dict[str, list[float]] = defaultdict(list)
-    for number, item in enumerate(track(choose(open_dataset(name, data).items("test"), count), name)):
+    for number, item in enumerate(track(items, name)):
         points, rotation = rotated_cloud(item.load(), number)
         try:
             pose = model.predict(PointCloud(points, name=item.name)).pose.float()
