@@ -275,7 +275,7 @@ def unknown() -> str:
     ]
     return (
         f"ModelNet40's test split, each shape in a random pose: {rows[0]['known']} shapes of the ten classes that "
-        f"`modelnet10-features` knows, {rows[0]['unknown']} of the thirty others.\n\n" + _table(head, cells)
+        f"`{rows[0]['model']}` knows, {rows[0]['unknown']} of the thirty others.\n\n" + _table(head, cells)
     )
 
 

@@ -26,6 +26,7 @@ from scipy.spatial import cKDTree
 from torch import Tensor
 
 import qecnet
+from qecnet import DEFAULT_MODEL
 from qecnet.algebra import canonicalize, conjugate, multiply, random_quaternion, rotate
 from qecnet.datasets import derive_seed, open_dataset, sample_view, symmetry_of
 from qecnet.evaluation import symmetric_distance
@@ -48,7 +49,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=150, help="pairs, of test shapes that are chosen at random")
     given = parser.parse_args()
     dataset = open_dataset(given.dataset, given.data)
-    model = qecnet.load("modelnet10")
+    model = qecnet.load(DEFAULT_MODEL)
     found: dict[tuple[str, str], list[tuple[bool, float]]] = defaultdict(list)
     for number, item in enumerate(track(choose(dataset.items("test"), given.pairs), "pairs")):
         generator = torch.Generator().manual_seed(derive_seed(number))
