@@ -70,7 +70,7 @@ class PRIN(Baseline):
         )
 
     def scores(self, points: Tensor, normals: Tensor, present: Tensor) -> Tensor:
-        directions, fit = (x.to(points) for x in sphere_grid(self.bands[0]))
+        directions, fit = (x.to(points) for x in sphere_grid(*self.bands[:2]))
         voxels = fill_voxels(points, present, directions, self.shells, math.pi / self.bands[0])
         signal = self.second(self.first(self.sphere(voxels @ fit)))
         values = self.last.values(self.third(self.middle(signal)))

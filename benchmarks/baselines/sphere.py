@@ -3,7 +3,8 @@
 A signal is kept as its Fourier coefficients up to degree L = band − 1: on the sphere (..., band²), on SO(3) one
 (..., 2l + 1, 2l + 1) for each degree l. A rotation multiplies these by Wigner's matrices from the left, and
 correlations multiply from the right, so they are exactly equivariant. Between them, values on a grid are rectified:
-that is equivariant only as far as the grid resolves what it makes. Harmonics and Wigner's matrices are e3nn's.
+that is equivariant only as far as the grid resolves what it makes. Wigner's matrices are e3nn's; harmonics are columns
+of them, since e3nn's own end at degree 11.
 """
 
 import math
@@ -37,15 +38,15 @@ def split(coefficients: Tensor, band: int) -> Coefficients:
 
 
 @kept
-def sphere_grid(band: int) -> Tables:
-    """2 band × 2 band angles: unit vectors (G, 3), and the matrix (G, band²) that fits coefficients to values.
+def sphere_grid(band: int, fitted: int) -> Tables:
+    """2 band × 2 band angles: unit vectors (G, 3), and the matrix (G, fitted²) that fits coefficients to values.
 
     Values are weighted by the area that they stand for. Both are float64.
     """
     beta, alpha = _angles(band)
     b, a = (x.flatten() for x in torch.meshgrid(beta, alpha, indexing="ij"))
     directions = torch.stack((b.sin() * a.sin(), b.cos(), b.sin() * a.cos()), -1)  # e3nn's poles are on the y axis
-    return directions, _fit(_harmonics(directions, band), b.sin())
+    return directions, _fit(_harmonics(a, b, fitted), b.sin())
 
 
 @kept
@@ -63,9 +64,8 @@ def ring(count: int, band: int) -> Tables:
     rotations that tip the pole to that circle."""
     alpha = 2 * math.pi * torch.arange(count, dtype=torch.float64) / count
     beta = torch.full_like(alpha, SPREAD)
-    directions = torch.stack((beta.sin() * alpha.sin(), beta.cos(), beta.sin() * alpha.cos()), -1)
     # Turned back about the pole, but not all the way: otherwise a filter could not tell sides apart.
-    return _harmonics(directions, band), _wigner(alpha, beta, alpha / 2 - alpha, band)
+    return _harmonics(alpha, beta, band), _wigner(alpha, beta, alpha / 2 - alpha, band)
 
 
 class SphereCorrelation(nn.Module):
@@ -77,10 +77,10 @@ class SphereCorrelation(nn.Module):
         self.filters = nn.Parameter(torch.randn(before, after, ring_size) / math.sqrt(before * ring_size))
 
     def forward(self, coefficients: Tensor) -> Coefficients:
-        """(B, before, at least band²) → for each degree (B, after, 2l + 1, 2l + 1)."""
+        """(B, before, band²) → for each degree (B, after, 2l + 1, 2l + 1)."""
         harmonics, _ = ring(self.filters.shape[-1], self.band)
         filters = split(self.filters @ harmonics.to(self.filters), self.band)
-        signal = split(coefficients[..., : self.band**2], self.band)
+        signal = split(coefficients, self.band)
         return [torch.einsum("bim,ion->bomn", f, g) for f, g in zip(signal, filters, strict=True)]
 
 
@@ -150,11 +150,13 @@ def _fit(basis: Tensor, weights: Tensor) -> Tensor:
     return found.T.contiguous()
 
 
-def _harmonics(directions: Tensor, band: int) -> Tensor:
+def _harmonics(alpha: Tensor, beta: Tensor, band: int) -> Tensor:
+    """Spherical harmonics of all degrees at an azimuth and a polar angle, as e3nn's "component". → (P, band²)"""
     from e3nn import o3
 
-    found: Tensor = o3.spherical_harmonics([*range(band)], directions, normalize=True, normalization="component")
-    return found
+    zero = torch.zeros_like(alpha)
+    parts = [math.sqrt(2 * degree + 1) * o3.wigner_D(degree, alpha, beta, zero)[..., degree] for degree in range(band)]
+    return torch.cat(parts, -1)
 
 
 def _wigner(alpha: Tensor, beta: Tensor, gamma: Tensor, band: int) -> Tensor:

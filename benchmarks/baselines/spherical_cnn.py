@@ -80,7 +80,7 @@ class SphericalCNN(Baseline):
         self.head = nn.Linear(second, config.classes)
 
     def scores(self, points: Tensor, normals: Tensor, present: Tensor) -> Tensor:
-        directions, fit = (x.to(points) for x in sphere_grid(self.bands[0]))
+        directions, fit = (x.to(points) for x in sphere_grid(*self.bands[:2]))
         hits = [hit for radius in RADII for hit in cast_rays(points, present, directions, radius)]
         signal = self.sphere(torch.stack(hits, 1) @ fit)
         values = self.last.values(self.rotation(self.activation(signal)))

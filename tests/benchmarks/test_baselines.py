@@ -45,7 +45,7 @@ STEPS = dict.fromkeys(("point2sequence", "prin", "riconv", "spherical_cnn", "ten
 BANDS = {"prin": {"bands": (32, 32, 32)}, "spherical_cnn": {"bands": (64, 16, 10)}}
 """Those of the papers."""
 APPROXIMATE = ("spherical_cnn",)
-"""Invariant as far as their grids resolve what they see: see test_sphere.py."""
+"""Invariant as far as their grids resolve what they see: see below, and test_sphere.py."""
 ALL_CENTRES: dict[str, dict[str, Any]] = {"kd_network": {"reads": 32}, "tensor_field": {"reads": 1024}}
 """Options with which a network reads each of 32 points once, and takes all of them as centres."""
 
@@ -188,6 +188,16 @@ def test_only_invariant_networks_do_not_see_rotations(kind, dtype):
         assert_invariant(function, inputs, KINDS, "rotation", trials=3)
     elif kind not in APPROXIMATE:
         assert equivariance_error(function, inputs, KINDS, "fixed", trials=3) > 0.01
+
+
+def test_a_spherical_cnn_is_invariant_as_far_as_its_grids_go():
+    """Activations, which are at most 1, change by less on finer grids."""
+    errors = []
+    for bands in ((4, 3, 2), (8, 6, 4)):
+        create = partial(create_network, width=0.2, reads=64, frames=64, bands=bands)
+        function = as_function(trained("spherical_cnn", torch.float64, create=create))
+        errors.append(equivariance_error(function, inputs_of(cloud(torch.float64)), KINDS, "fixed", trials=3))
+    assert 1e-6 < errors[1] < min(0.05, errors[0] / 2)
 
 
 def test_pair_features_need_no_more_than_normals(dtype):

@@ -9,11 +9,12 @@ from benchmarks.baselines import ORIENTATION
 from benchmarks.pose_baselines.learned import measure_learned
 from tests.nn.clouds import random_points
 
-from qecnet.algebra import angular_distance, conjugate, from_rotvec, rotate
+from qecnet.algebra import angular_distance, conjugate, from_rotvec, multiply, random_quaternion, rotate
 from qecnet.datasets import make_furniture
 from qecnet.geometry import OrientedPoints, PrepareConfig
 from qecnet.models import Model
 from qecnet.nn import create_network, load_network, save_network, upright_distance
+from qecnet.testing import equivariance_error
 
 
 @pytest.fixture(params=ORIENTATION)
@@ -68,6 +69,26 @@ def test_a_cloud_of_hardly_any_points(kind, there):
     upright_distance(prediction.poses[:, 0], torch.ones(4, dtype=torch.long)).sum().backward()
     assert prediction.poses.isfinite().all()
     assert all(p.grad is None or p.grad.isfinite().all() for p in network.parameters())
+
+
+def test_neither_is_equivariant(dtype):
+    """What they predict of a rotated cloud is not what they predict of the cloud, rotated: they have to learn it."""
+    network, cloud = small("it_net", dtype).eval(), blob(dtype)
+
+    def poses(points):
+        return network(dataclasses.replace(cloud, positions=points)).poses
+
+    assert equivariance_error(poses, [cloud.positions], ["points"], "poses", trials=3) > 0.1
+
+    aligner, template, present = small("pointnetlk", dtype).eval(), blob(dtype, seed=1).positions, cloud.valid
+
+    def align(source):
+        return aligner.align(source, present, template, present)
+
+    # Equivariant, it would turn a rotated source back first: found(g source) = found(source) g⁻¹.
+    given = random_quaternion((), 1, dtype=dtype).expand(4, 4)
+    found = align(rotate(given[:, None], cloud.positions))
+    assert (angular_distance(found, multiply(align(cloud.positions), conjugate(given))) > 0.1).any()
 
 
 def test_it_net_learns_the_poses_of_one_shape():

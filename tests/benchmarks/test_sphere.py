@@ -35,10 +35,10 @@ def turn():
 
 
 def test_coefficients_come_back_from_the_grids():
-    directions, fit = sphere_grid(BAND)
+    directions, fit = sphere_grid(5, BAND)
     wanted = random(BAND**2)
     values = o3.spherical_harmonics([*range(BAND)], directions, True, normalization="component") @ wanted
-    torch.testing.assert_close(values @ fit, wanted)
+    torch.testing.assert_close(values @ fit, wanted, rtol=1e-5, atol=1e-5)  # harmonics have float32's precision
     to_grid, from_grid = rotation_grid(BAND, BAND)
     wanted = random(len(to_grid))
     torch.testing.assert_close(wanted @ to_grid @ from_grid, wanted)
@@ -47,7 +47,7 @@ def test_coefficients_come_back_from_the_grids():
 def test_a_rotated_signal_has_rotated_coefficients(turn):
     """f(R⁻¹x) for a signal of low degree: |x + c|² on the sphere."""
     q, wigner = turn
-    directions, fit = sphere_grid(BAND)
+    directions, fit = sphere_grid(BAND, BAND)
     c = random(3)
     before, after = (((directions + one).square().sum(-1)) @ fit for one in (c, rotate(q, c)))
     expected = torch.cat([d @ part for d, part in zip(wigner, split(before, BAND), strict=True)])
