@@ -101,7 +101,8 @@ def qec_net(network, capsules, graph):
         for patch in range(graph.centres.shape[1]):
             index, present = graph.neighbours[cloud, patch], graph.present[cloud, patch]
             read = x[index], q[index], a[index] * present[:, None]
-            results.append(qec_module(network.patches, *read, graph.centres[cloud, patch]))
+            origin = graph.centres[cloud, patch] if network.config.origin == "patch" else torch.zeros(3, dtype=x.dtype)
+            results.append(qec_module(network.patches, *read, origin))
         x = graph.centres[cloud]
         q, a = (torch.stack(parts) for parts in zip(*results, strict=True))
         pose, activation = qec_module(network.classes, x, q, a, torch.zeros(3, dtype=x.dtype))

@@ -104,8 +104,10 @@ def test_var_without_canonicalisation_is_not_equivariant(dtype):
 
 
 @pytest.mark.parametrize("weighting", ["sigmoid", "linear"])
-def test_agrees_with_the_naive_network(weighting):
-    network = make_network(replace(SMALL, weighting=weighting, nonlinearity="relu"), torch.float64)
+@pytest.mark.parametrize("origin", ["cloud", "patch"])
+def test_agrees_with_the_naive_network(weighting, origin):
+    config = replace(SMALL, weighting=weighting, nonlinearity="relu", origin=origin)
+    network = make_network(config, torch.float64)
     points = make_inputs(SMALL, torch.float64, clouds=2)
     found = network(points)
     poses, activations = naive.qec_net(network, *network._pool(points))

@@ -83,11 +83,13 @@ class Pooling:
     - centres: (clouds, patches, 3), where the capsules that come out of the patch will stand
     - neighbours: (clouds, patches, K), indices of points
     - present: (clouds, patches, K) bool; False where a neighbour is missing (its index is then any valid one)
+    - origins: (clouds, patches, 3), what the positions that a patch reads are relative to; None for its centre
     """
 
     centres: Tensor
     neighbours: Tensor
     present: Tensor
+    origins: Tensor | None = None
 
     def __post_init__(self) -> None:
         if self.neighbours.dim() != 3 or self.present.shape != self.neighbours.shape:
@@ -97,11 +99,12 @@ class Pooling:
             )
         if self.present.dtype != torch.bool:
             raise ValueError(f"present has dtype {self.present.dtype}; it must be bool")
-        if self.centres.shape != (*self.neighbours.shape[:2], 3):
-            raise ValueError(
-                f"centres has shape {tuple(self.centres.shape)}; "
-                f"for these neighbours it must be {(*self.neighbours.shape[:2], 3)}"
-            )
+        for name, places in (("centres", self.centres), ("origins", self.origins)):
+            if places is not None and places.shape != (*self.neighbours.shape[:2], 3):
+                raise ValueError(
+                    f"{name} has shape {tuple(places.shape)}; "
+                    f"for these neighbours it must be {(*self.neighbours.shape[:2], 3)}"
+                )
 
     @staticmethod
     def at(positions: Tensor, centres: Tensor, neighbours: Tensor, present: Tensor) -> "Pooling":

@@ -100,7 +100,8 @@ class QECModule(nn.Module):
 
     def _canonical(self, patch: Capsules, pooling: Pooling, fused: bool = False) -> Tensor:
         """Each point in the frame of each channel's mean pose, `μ(n)⁻¹ ∘ x`. → (..., K, Nc, 3)."""
-        positions = patch.positions - pooling.centres[..., None, :]
+        origins = pooling.centres if pooling.origins is None else pooling.origins
+        positions = patch.positions - origins[..., None, :]
         if not self.canonicalize:
             return positions[..., None, :].expand(*patch.poses.shape[:-1], 3)
         if fused and not positions.requires_grad:

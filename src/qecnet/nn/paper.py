@@ -1,6 +1,7 @@
 """The paper's network (Sec. 5.2): two QEC modules, from frames to patches and from patches to classes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 
@@ -13,6 +14,8 @@ from .prediction import PatchCapsules, Prediction, VotingRound
 from .registry import Network, check_at_most, register_network
 from .voting import RoutingConfig
 
+Origin = Literal["cloud", "patch"]
+
 _MOST_ROUTINGS = 20_000  # patches × iterations: what bounds the time of a damaged file, which each alone does not
 
 
@@ -22,6 +25,8 @@ class QECConfig(RoutingConfig):
 
     Attributes:
         patches, neighbours, capsules: number of patches, of frames that each reads, and of capsules at each.
+        origin: what the positions of a patch's frames are relative to: the centre of the cloud, as in Algorithm 2 and
+            in the authors' release, or that of the patch.
         nonlinearity: between the two layers of the transform kernels.
         canonicalize: whether patches are read in their own frames; without, it is the paper's "Var.", which is not
             equivariant.
@@ -30,6 +35,7 @@ class QECConfig(RoutingConfig):
     patches: int = 64
     neighbours: int = 9
     capsules: int = 64
+    origin: Origin = "cloud"
     nonlinearity: Nonlinearity = "none"
     canonicalize: bool = True
 
@@ -75,6 +81,8 @@ class QECNet(Network):
         # One number for the whole batch, so that processes that share one choose as one process would.
         start = torch.rand((), device=points.valid.device) if self.training else None
         pooling = choose_patches(points.positions, points.valid, self.config.patches, self.config.neighbours, start)
+        if self.config.origin == "cloud":
+            pooling = replace(pooling, origins=torch.zeros_like(pooling.centres))
         return Capsules.primary(points.positions, points.frames, points.valid), pooling
 
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules:

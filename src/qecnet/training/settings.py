@@ -16,6 +16,7 @@ from qecnet.nn import (
     Gradients,
     Network,
     Nonlinearity,
+    Origin,
     create_network,
     has_poses,
     list_networks,
@@ -94,6 +95,7 @@ class Settings:
     patches: int = 64
     neighbours: int = 9
     capsules: int = 64
+    origin: Origin = "cloud"
     iterations: int = 3
     weighting: Weighting = "sigmoid"
     exponent: float = 1.0
