@@ -596,16 +596,20 @@ def replication_runs() -> str:
     for run in map(EvaluatedRun, folders):
         how, outcome = run.settings, run.outcome
         loss = f"{how.loss.replace('_', '-')}{', siamese' if how.siamese else ''}"
+        changed = [f"frames dropped {how.dropped:g}"] if how.dropped else []
+        changed += [f"stretch {how.stretch:g}"] if how.stretch > 1 else []
         rate = f"{how.learning_rate:g}, {'one cycle' if how.schedule == 'onecycle' else 'constant'}"
         tested = [run.result(ClassificationResult, protocol) for protocol in ("paper", "strict")]
         rows.append(
             [
                 f"[{run.name}](../results/{folder_of(run)})",
                 how.method.upper() if how.method == "flare" else how.method,
+                how.origin,
                 "as released" if how.weighting == "linear" else "as printed",
                 how.nonlinearity,
                 loss,
                 rate,
+                ", ".join(changed) or "none",
                 str(how.epochs),
                 str(how.subsamplings or DASH),
                 format_percent(outcome.train_accuracy if outcome else None),
@@ -613,8 +617,8 @@ def replication_runs() -> str:
                 *(format_percent(found.ar.accuracy if found else None) for found in tested),
             ]
         )
-    head = ("run", "frames", "routing weight", "non-linearity", "loss", "learning rate", "epochs", "subsamples")
-    return _table((*head, "training", "held out", "test, paper protocol", "test, strict"), rows)
+    head = ("run", "frames", "relative to", "routing weight", "non-linearity", "loss", "learning rate", "augmentation")
+    return _table((*head, "epochs", "subsamples", "training", "held out", "test, paper protocol", "test, strict"), rows)
 
 
 def folder_of(run: EvaluatedRun) -> str:

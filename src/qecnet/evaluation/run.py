@@ -76,6 +76,9 @@ class RunSettings:
     aligned: float = 0.0
     keep: float = 0.8
     canonicalize: bool = True
+    origin: str = "patch"
+    dropped: float = 0.0
+    stretch: float = 1.0
     weighting: str = "sigmoid"
     nonlinearity: str = "none"
     schedule: str | None = None
