@@ -199,6 +199,20 @@ def budgets() -> str:
     return _table((*head, "ms per shape"), rows)
 
 
+def learning_curves() -> str:
+    """The accuracy of the other methods on held-out shapes, as they were trained."""
+    rows = []
+    for row in _rows("baselines.csv"):
+        log = [epoch for epoch in EvaluatedRun(RESULTS / row["run"]).log if epoch.validation_nr is not None]
+        shown = [log[round(n * (len(log) - 1) / 5)] for n in range(6)] if len(log) > 6 else log
+        curves = [
+            [getattr(epoch, name) for epoch in shown] for name in ("train_accuracy", "validation_nr", "validation_ar")
+        ]
+        epochs = ", ".join(str(epoch.epoch) for epoch in shown)
+        rows.append([NETWORKS[row["network"]], epochs, *(", ".join(map(format_percent, curve)) for curve in curves)])
+    return _table(("method", "after epoch", "training shapes", "held out, upright", "held out, rotated"), rows)
+
+
 def alignments() -> str:
     """Orientation errors of alignment, ours beside methods without learning."""
     run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
@@ -673,6 +687,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "table-one": table_1,
     "table-two": table_2,
     "budgets": budgets,
+    "learning-curves": learning_curves,
     "alignments": alignments,
     "all-poses": all_poses,
     "robustness": robustness,
