@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from qecnet.bulk import Work, answer_files, share_among_processes
-from qecnet.bulk.cluster import _Actors
+from qecnet.bulk.cluster import _LOSSES, _Actors
 from qecnet.models import BATCH, Failure
 from qecnet.workers import Lost
 
@@ -114,12 +114,35 @@ def test_a_fault_in_a_reader_is_the_failure_of_one_file():
     assert odd.error == "odd.ply: failed (ZeroDivisionError: division by zero); please report this file"
 
 
-def test_a_node_of_a_cluster_that_has_another_version_is_one_sentence():
-    ray = SimpleNamespace(
-        put=lambda work: work, remote=lambda **options: lambda kind: kind, get=lambda versions: versions
+def make_ray(get):
+    """What the workers of a cluster use of Ray, with its kinds of errors."""
+    kinds = {name: type(name, (Exception,), {}) for name in ("ActorDiedError", "RayTaskError", *_LOSSES)}
+    return SimpleNamespace(
+        put=lambda work: work,
+        remote=lambda **options: lambda kind: kind,
+        get=get,
+        kill=lambda actor: None,
+        exceptions=SimpleNamespace(**kinds),
     )
-    actors = _Actors(ray, name_lengths, None)
+
+
+def test_a_node_of_a_cluster_that_has_another_version_is_one_sentence():
+    actors = _Actors(make_ray(lambda versions: versions), name_lengths, None)
     actors.starting["qecnet 0.1"] = None
     said = "a node of the Ray cluster has qecnet 0.1, this machine qecnet .* operators; install the same on all nodes"
     with pytest.raises(ValueError, match=said):
         actors._welcome("qecnet 0.1")
+
+
+@pytest.mark.parametrize("name", ["RayActorError", "OutOfMemoryError", "WorkerCrashedError", "NodeDiedError"])
+def test_a_worker_of_a_cluster_that_ray_kills_loses_its_job_only(name):
+    def get(reference):
+        raise getattr(ray.exceptions, name)
+
+    ray = make_ray(get)
+    actors = _Actors(ray, name_lengths, None)
+    actors.busy["reference"] = "actor", ("a.ply", "b.ply"), 0.0
+    assert actors._finish("reference") == (("a.ply", "b.ply"), Lost.DIED)
+    actors.starting["reference"] = "actor"
+    actors._welcome("reference")
+    assert (actors.idle, actors.busy, actors.starting) == ([], {}, {}), "another worker takes its place"

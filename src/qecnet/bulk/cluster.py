@@ -26,6 +26,15 @@ _START_SECONDS = 600.0
 """How long a cluster may be without any worker before the run ends."""
 _LOOK_SECONDS = 2.0
 """How often to look whether machines have joined or left."""
+_LOSSES = (
+    "RayActorError",
+    "OutOfMemoryError",  # of an actor that Ray killed to save its machine, too
+    "WorkerCrashedError",
+    "NodeDiedError",
+    "RaySystemError",
+    "ObjectLostError",
+)
+"""What Ray raises when a worker, its machine or its answer is lost."""
 
 
 def share_on_ray(
@@ -50,10 +59,14 @@ def share_on_ray(
 
     Raises:
         ValueError: Ray is not installed, the address does not answer, or no worker can start; one sentence.
+        OSError: the cluster itself failed; one sentence.
     """
     ray = connect(address, workers)
     try:
         yield from _Actors(ray, work, timeout).share(take)
+    except ray.exceptions.RayError as error:
+        remedy = "what was done is kept: run the same command again to continue"
+        raise OSError(f"{address}: the Ray cluster failed ({last_line(error)}); {remedy}") from error
     finally:
         ray.shutdown()
 
@@ -81,6 +94,7 @@ class _Actors:
 
     def __init__(self, ray: Any, work: Do[Any], timeout: float | None) -> None:
         self.ray, self.timeout = ray, timeout
+        self.losses = tuple(getattr(ray.exceptions, name) for name in _LOSSES)
         self.given = ray.put(work)
         self.kind = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
         self.starting: dict[Any, Any] = {}
@@ -132,7 +146,7 @@ class _Actors:
             raise ValueError(
                 f"a worker of the Ray cluster cannot start ({last_line(error)}); install the same qecnet on all nodes"
             ) from error
-        except self.ray.exceptions.RayActorError:
+        except self.losses:
             return
         if versions != _versions():
             raise ValueError(
@@ -154,11 +168,7 @@ class _Actors:
         actor, job, _ = self.busy.pop(reference)
         try:
             results: list[Any] = self.ray.get(reference)
-        except (
-            self.ray.exceptions.RayActorError,
-            self.ray.exceptions.RaySystemError,
-            self.ray.exceptions.ObjectLostError,
-        ):
+        except self.losses:
             with suppress(Exception):
                 self.ray.kill(actor)  # one that cannot be reached may still be there
             return job, Lost.DIED
