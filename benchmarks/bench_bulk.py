@@ -123,7 +123,7 @@ def keep_rows(folder: Path, files: list[Path], example: dict[str, Any]) -> list[
 
     steps: dict[str, float] = {}
     results, start = folder / "r.parquet", time.perf_counter()
-    with closing(Journal(folder / "r.journal", Origin("classify", "", "", "", COLUMNS))) as journal:
+    with closing(Journal(folder / "r.journal", Origin("classify", "", "", "{}", COLUMNS))) as journal:
         journal.plan(map(str, files), lambda failure: None)
         steps["planning"] = time.perf_counter() - start
         do_pending(journal, work, share, Progress(len(files)), lambda progress: None, lambda failure: None)

@@ -163,15 +163,17 @@ def test_an_output_that_exists_is_refused_or_overwritten(open_journal, files, tm
     [
         ({"key": "other", "model": "modelnet40"}, r"was made with other weights \(modelnet10\)"),
         ({"command": "orient"}, "was written by qec classify"),
-        ({"options": '{"seed": 1}'}, "was made with other options"),
-        ({"version": 2}, "was written by another version"),
+        ({"options": '{"seed": 1, "up": null}'}, "was made with --seed 0, and now 1"),
+        ({"options": '{"seed": 0, "min_confidence": 0.5}'}, "was made with --min-confidence not given, and now 0.5"),
+        ({"version": 2}, "was written by another version of qecnet"),
     ],
 )
 def test_a_journal_of_another_run_is_refused_and_stays(open_journal, files, change, said):
     journal = open_journal()
     plan(journal, files)
     journal.close()
-    with pytest.raises(ValueError, match=f"^.*results.csv.journal: {said}.*; choose another name, or delete it$"):
+    remedy = "choose another name, or delete the results and their journal"
+    with pytest.raises(ValueError, match=f"^.*results.csv.journal: {said}; {remedy}$"):
         open_journal(replace(ORIGIN, **change))
     assert plan(open_journal(), files) == (0, 0, 0, 3)
 

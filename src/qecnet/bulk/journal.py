@@ -187,7 +187,9 @@ class Journal:
             remedy = "what was done is kept: run the same command again to continue"
             raise OSError(f"{self.path}: cannot be written ({error}); {remedy}") from error
         except sqlite3.DatabaseError as error:
-            raise ValueError(f"{self.path}: is damaged ({error}); choose another name, or delete it") from error
+            raise ValueError(
+                f"{self.path}: is damaged ({error}); choose another name, or delete the results and their journal"
+            ) from error
 
 
 @dataclass

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from qecnet.bulk.sinks import Columns
+from qecnet.schema import parse_object
 
 _VERSION = 1
 """Of the format of journals."""
@@ -35,12 +38,19 @@ class Origin:
 
     def check_journal(self, path: Path, theirs: Origin) -> None:
         """Raise a ValueError of one sentence unless a journal with that origin belongs to this run."""
-        remedy = "choose another name, or delete it"
+        remedy = "choose another name, or delete the results and their journal"
         if theirs.version != self.version:
             raise ValueError(f"{path}: was written by another version of qecnet; {remedy}")
         if theirs.command != self.command:
             raise ValueError(f"{path}: was written by qec {theirs.command}; {remedy}")
+        before, now = (parse_object(text, path) for text in (theirs.options, self.options))
+        for name in sorted({*before, *now}):
+            if before.get(name) != now.get(name):
+                values = f"{_show(before.get(name))}, and now {_show(now.get(name))}"
+                raise ValueError(f"{path}: was made with --{name.replace('_', '-')} {values}; {remedy}")
         if theirs.key != self.key:
             raise ValueError(f"{path}: was made with other weights ({theirs.model}); {remedy}")
-        if theirs.options != self.options:
-            raise ValueError(f"{path}: was made with other options ({theirs.options}); {remedy}")
+
+
+def _show(value: Any) -> str:
+    return "not given" if value is None else json.dumps(value).strip('"')

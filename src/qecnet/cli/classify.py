@@ -80,7 +80,7 @@ def classify(
         if output is not None:
             asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
             work = Work(load(model, fast=fast), partial(_describe, min_confidence=min_confidence), asked)
-            run_bulk(bulk, "classify", work, _COLUMNS, {"min_confidence": min_confidence})
+            run_bulk(bulk, "classify", work, _COLUMNS, {"fast": fast, "min_confidence": min_confidence})
             return
         paths, missing = find_shapes(files or [], listed)
         loaded = load(model, fast=fast)

@@ -106,7 +106,7 @@ def orient(
             write = partial(_write_columns, placement=placement, **writing)
             work = Work[dict[str, Any]](load(model, fast=fast), write, asked)
             # Not the least confidence: what failed by it can be retried with another one.
-            settings = {"output": output, "output_up": output_up}
+            settings = {"fast": fast, "output": output, "output_up": output_up}
             _create_folder(Path(output))
             plan = {"output_of": placement.output_of, "overwrite": force, "keep": placement.is_input}
             run_bulk(bulk, "orient", work, _COLUMNS, settings, **plan)
