@@ -204,6 +204,25 @@ def test_a_full_disk_keeps_what_was_added(small_model, index, query, monkeypatch
     assert search(index, query) is None
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="has no limits")
+def test_a_disk_that_gives_errors_damages_nothing(small_model, index, query):
+    """A limit of a process has no error of its own in SQLite, as a quota and a failing disk do not."""
+    resource = pytest.importorskip("resource")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = (index / "rows.sqlite").stat().st_size
+    with edit_library(index, small_model) as library:
+        before = len(library)
+        entries = make_entries(make_answers(small_model, 2000), 1000)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+        try:
+            with pytest.raises(OSError, match=r"rows.sqlite: cannot be used \(disk I/O error\); what was added before"):
+                library.add(entries)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert len(library) == before
+    assert search(index, query) is None
+
+
 def test_an_unfinished_save_is_removed(small_model, index, query):
     for name in ("vectors-2.usearch", ".vectors-2-abc.usearch"):
         (index / name).write_bytes(b"unfinished")

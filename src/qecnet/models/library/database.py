@@ -38,7 +38,7 @@ _WAITS = 60.0
 """Seconds to wait for another process's transaction."""
 _MOST_FREE = 0.1
 """The share of free pages from which the file is made shorter."""
-_SYSTEM = ("full", "readonly", "unable to open", "locked", "permission")
+_SYSTEM = ("full", "readonly", "unable to open", "locked", "permission", "disk I/O")
 """What SQLite says when the disk or its permissions are at fault, not the file."""
 
 
