@@ -215,7 +215,20 @@ def test_what_cannot_be_looked_at_is_not_gone(small_model, folder, monkeypatch):
         patch.setattr(Path, "stat", fail)
         assert bring_up_to_date(small_model, folder) == ([], (0, 0, 0))
         assert names(folder, query) == {"bed.npy", "chair.npy", "toilet.npy"}
-    assert bring_up_to_date(small_model, folder) == ([], (0, 0, 3))
+    save_cloud(folder / "sofa.npy", "sofa", 1)
+    assert bring_up_to_date(small_model, folder) == (["sofa.npy"], (0, 0, 3))
+
+
+def test_a_folder_without_any_file_empties_no_library(small_model, folder, tmp_path):
+    """Such as one whose disk is not mounted."""
+    bring_up_to_date(small_model, folder)
+    with edit_library(folder / "index", small_model) as library:
+        with pytest.raises(ValueError, match="none of the files to index is there; the index keeps its shapes"):
+            library.update(folder, [folder / "none.npy"])
+        assert len(library) == 3
+        assert library.finished
+    with edit_library(tmp_path / "new", small_model) as empty:
+        assert empty.update(folder, []).missing == 0
 
 
 def test_a_file_that_changes_after_its_prediction_is_processed_again(small_model, folder):
@@ -360,7 +373,7 @@ def test_removed_shapes_are_not_found_in_a_graph(small_model, tmp_path, small_gr
         library.add(make_entries(answers))
         assert found_numbers(library, answers[0], 1) == [0]
         size = (library.path / "vectors-1.usearch").stat().st_size
-        library.update(tmp_path, [])
+        keep(library, 0)
         assert len(library) == 0
         assert library.nearest(answers[0]) == []
         library.add(make_entries(answers[:450]))
@@ -395,7 +408,7 @@ def test_space_of_removed_shapes_is_given_back(small_model, tmp_path):
     with edit_library(tmp_path / "index", small_model) as library:
         library.add(make_entries(make_answers(small_model, 3000)))
         size = (library.path / "rows.sqlite").stat().st_size
-        library.update(tmp_path, [])
+        keep(library, 0)
         library.finish()
         assert (library.path / "rows.sqlite").stat().st_size < size / 10
 

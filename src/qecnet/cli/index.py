@@ -103,7 +103,8 @@ def index(
             counts += f", {changes.renamed:,} renamed"
         if failed := progress.failed + changes.failed_before:
             counts += f", {failed:,} failed"
-        typer.echo(f"{printable(str(path))}: {total:,} shapes ({counts}); {describe_rate(progress)}")
+        shapes = "1 shape" if total == 1 else f"{total:,} shapes"
+        typer.echo(f"{printable(str(path))}: {shapes} ({counts}); {describe_rate(progress)}")
         if failures.count or changes.failed_before:
             raise typer.Exit(1)
 

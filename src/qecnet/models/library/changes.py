@@ -50,6 +50,9 @@ def find_changes(
 
     A file that has only another name or time of change is known by its content and keeps its row. What is left to be
     done is in the table `found`, see `missing_files`. If it is interrupted, the next call goes on.
+
+    Raises:
+        ValueError: no file at all is there, but rows are, which stay; one sentence.
     """
     with rows.transaction("DEFERRED"):  # which writes no other table: nothing is locked while files are listed
         for statement in _TEMPORARY.split(";"):
@@ -61,6 +64,7 @@ def find_changes(
             "INSERT INTO gone SELECT id, path, size, digest FROM shapes WHERE path NOT IN (SELECT path FROM found)"
         )
         _keep_unreachable(rows, folder)
+        _refuse_empty(rows, folder)
         rows.execute("DELETE FROM failures WHERE path NOT IN (SELECT path FROM found)")
         unchanged = rows.execute(f"DELETE FROM found WHERE EXISTS (SELECT 1 FROM shapes WHERE {_SAME})").rowcount
         failed = 0 if retry else _leave_failed(rows, folder, fail_before)
@@ -111,6 +115,16 @@ def _keep_unreachable(rows: Catalogue, folder: Path) -> None:
             continue
         except OSError:
             rows.execute("DELETE FROM gone WHERE id = ?", (number,))
+
+
+def _refuse_empty(rows: Catalogue, folder: Path) -> None:
+    """Raise a ValueError if no file at all is there but rows are `gone`: a disk may be absent for a while."""
+    (gone,) = rows.execute("SELECT count(*) FROM gone").fetchone()
+    if gone and not rows.execute("SELECT 1 FROM found").fetchone():
+        raise ValueError(
+            f"{folder}: none of the files to index is there; the index keeps its shapes: see whether their disk is "
+            "there, or empty the index with --force"
+        )
 
 
 def _compare_contents(rows: Catalogue, folder: Path, show: Callable[[int, int], None]) -> tuple[int, int]:

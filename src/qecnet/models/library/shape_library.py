@@ -127,6 +127,9 @@ class Library:
             retry: whether to index files again that failed before and have not changed.
             fail_before: told of each of these files and why it failed, unless they are indexed again.
             show: told how many files have been compared with rows by their content, and how many have to be.
+
+        Raises:
+            ValueError: none of the files is there, but the library has shapes, which it keeps; one sentence.
         """
         return find_changes(self._rows, folder, files, fail, retry=retry, fail_before=fail_before, show=show)
 
