@@ -112,17 +112,6 @@ def test_a_disk_that_is_full_ends_the_run_with_its_sentence(cluster):
         [*answer_files(work, ["a.ply"], partial(share_on_ray, address=cluster.address))]
 
 
-def test_a_cluster_that_fails_is_one_sentence(cluster):
-    ray = pytest.importorskip("ray")
-
-    def take():
-        raise ray.exceptions.LocalRayletDiedError("The node failed. More about it.")
-
-    said = rf"{cluster.address}: the Ray cluster failed \(The node failed\); what was done is kept"
-    with pytest.raises(OSError, match=said):
-        next(share_on_ray(make_work(0.01), take, cluster.address))
-
-
 def test_the_answers_of_a_cluster_are_those_of_one_process_bit_for_bit(cluster, tmp_path):
     add_node(cluster)
     (tmp_path / "shapes").mkdir()

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from qecnet.bulk import Work, answer_files, share_among_processes
+from qecnet.bulk import Work, answer_files, share_among_processes, share_on_ray
 from qecnet.bulk.cluster import _LOSSES, _Actors
 from qecnet.models import BATCH, Failure
 from qecnet.workers import Lost
@@ -116,7 +116,10 @@ def test_a_fault_in_a_reader_is_the_failure_of_one_file():
 
 def make_ray(get):
     """What the workers of a cluster use of Ray, with its kinds of errors."""
-    kinds = {name: type(name, (Exception,), {}) for name in ("ActorDiedError", "RayTaskError", *_LOSSES)}
+    base = type("RayError", (Exception,), {})
+    kinds = {name: type(name, (base,), {}) for name in ("ActorDiedError", "RayTaskError", *_LOSSES)} | {
+        "RayError": base
+    }
     return SimpleNamespace(
         put=lambda work: work,
         remote=lambda **options: lambda kind: kind,
@@ -146,3 +149,18 @@ def test_a_worker_of_a_cluster_that_ray_kills_loses_its_job_only(name):
     actors.starting["reference"] = "actor"
     actors._welcome("reference")
     assert (actors.idle, actors.busy, actors.starting) == ([], {}, {}), "another worker takes its place"
+
+
+def test_a_cluster_that_fails_is_one_sentence(monkeypatch):
+    def fail():
+        raise ray.exceptions.RayError("The head does not answer. More about it.")
+
+    ray, left = make_ray(None), []
+    ray.cluster_resources, ray.shutdown = fail, lambda: left.append(True)
+    monkeypatch.setattr("qecnet.bulk.cluster.connect", lambda address, workers: ray)
+    said = (
+        r"^head:6379: the Ray cluster failed \(The head does not answer\); what was done is kept: run the same command"
+    )
+    with pytest.raises(OSError, match=said):
+        next(share_on_ray(name_lengths, lambda: None, "head:6379"))
+    assert left, "Ray is left in any case"
