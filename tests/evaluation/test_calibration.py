@@ -1,17 +1,19 @@
 """The error of calibration, by hand; the whole measure is tried in tests/cli/test_calibration_command.py."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from qecnet.datasets import make_furniture
-from qecnet.evaluation import Measurement, write_temperature
+from qecnet.evaluation import Measurement, write_calibration
 from qecnet.evaluation.calibration import _held_out
 from qecnet.evaluation.metrics import score_calibration
 from qecnet.files import read_tensors
 from qecnet.geometry import PrepareConfig
 from qecnet.models import Model
-from qecnet.nn import QECConfig, QECNet, save_network
+from qecnet.nn import Calibration, QECConfig, QECNet, save_network
 from qecnet.training.validate import held_out
 
 
@@ -34,20 +36,24 @@ def test_certainty_has_a_bin_and_a_finite_likelihood():
 
 
 def test_held_out_shapes_are_those_of_training(tmp_path):
-    dataset = make_furniture(10)
+    dataset, further = make_furniture(10), make_furniture(5)
+    further = replace(further, splits={"train": further.items("train")[:20]})
     model = Model("m", QECNet(QECConfig(10)), dataset.classes, PrepareConfig(), settings={"validation": 0.2})
     labels = torch.tensor([item.label for item in dataset.items("train")])
-    assert _held_out(Measurement(model, dataset, tmp_path)) == held_out(labels, 0.2)[1].tolist()
+    items = [*dataset.items("train"), *further.items("train")]
+    for unlabelled, groups in ((None, labels), (further, torch.cat((labels, torch.full((20,), -1))))):
+        expected = [(items[n], int(groups[n])) for n in held_out(groups, 0.2)[1].tolist()]
+        assert _held_out(Measurement(model, dataset, tmp_path), unlabelled) == expected
     model = Model("m", QECNet(QECConfig(10)), dataset.classes, PrepareConfig(), settings={"validation": 0.0})
     with pytest.raises(ValueError, match="without a held-out part"):
-        _held_out(Measurement(model, dataset, tmp_path))
+        _held_out(Measurement(model, dataset, tmp_path), None)
 
 
-def test_a_temperature_is_written_beside_the_weights(tmp_path):
+def test_a_calibration_is_written_beside_the_weights(tmp_path):
     path = tmp_path / "weights.safetensors"
     save_network(path, QECNet(QECConfig(2)), ["a", "b"], {"settings": {"seed": 3}, "temperature": 1.0})
     before, about = read_tensors(path)
-    write_temperature(path, 0.5)
+    write_calibration(path, Calibration(0.5, 2.0))
     after, now = read_tensors(path)
-    assert now == about | {"temperature": 0.5}
+    assert now == about | {"temperature": 0.5, "orientation_temperature": 2.0}
     assert all(torch.equal(after[name], before[name]) for name in before)

@@ -16,6 +16,7 @@ from qecnet.geometry import PrepareConfig
 from qecnet.models import Model
 from qecnet.models.export import ExportModule, example_inputs, export_onnx, largest_difference, list_inputs
 from qecnet.nn import (
+    Calibration,
     FeatureConfig,
     FeatureNet,
     Neighbourhood,
@@ -52,7 +53,7 @@ def model(request):
     networks = {"features": (FeatureNet, FEATURES), "upright": (UprightNet, UPRIGHT), "paper": (QECNet, PAPER)}
     kind, config = networks[request.param]
     prepared = replace(CONFIG, candidates=kind.reads_candidates)
-    return Model("untrained", kind(config), ("a", "b", "c"), prepared, temperature=0.5)
+    return Model("untrained", kind(config), ("a", "b", "c"), prepared, calibration=Calibration(0.5))
 
 
 def batches(model):

@@ -17,6 +17,7 @@ from qecnet.datasets import make_shape
 from qecnet.formats import write
 from qecnet.models import Failure, Library, edit_library, extend, hash_answer, hash_model, merge_libraries, read_library
 from qecnet.models.library import changes, graph, update
+from qecnet.nn import Calibration
 
 ROTATION = random_quaternion((), generator=3, dtype=torch.float64)
 
@@ -450,7 +451,7 @@ def test_a_library_of_other_weights_is_refused_or_replaced(small_model, tmp_path
     with edit_library(tmp_path / "index", small_model) as library:
         library.add(make_entries(make_answers(small_model, 3)))
     other = qecnet.load(small_model.name)
-    other.temperature = 2.0
+    other.calibration = Calibration(2.0)
     with pytest.raises(ValueError, match=r"was made with other weights .*; replace it with --force"):
         edit_library(tmp_path / "index", other)
     with edit_library(tmp_path / "index", other, replace=True) as library:

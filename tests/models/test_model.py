@@ -17,7 +17,7 @@ from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import write
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
 from qecnet.models import Failure, Model, weights_file
-from qecnet.nn import FeatureConfig, FeatureNet, QECConfig, QECNet, create_network, save_network
+from qecnet.nn import Calibration, FeatureConfig, FeatureNet, QECConfig, QECNet, create_network, save_network
 
 ROOT = Path(__file__).parents[2]
 NAME = "modelnet10-paper"
@@ -131,7 +131,9 @@ def test_poses_are_units_in_double_precision(model, chair):
 
 def test_a_temperature_changes_how_sure_and_not_what(model, chair):
     plain = model.predict(chair)
-    cold = Model("cold", model.network, model.classes, model.config, model.temperature / 2).predict(chair)
+    cold = Model(
+        "cold", model.network, model.classes, model.config, Calibration(model.calibration.temperature / 2)
+    ).predict(chair)
     assert [*cold.scores] == [*plain.scores]
     assert cold.confidence > plain.confidence
     for answer in (plain, cold):
@@ -143,7 +145,7 @@ def test_the_temperature_is_read_from_the_file(model, tmp_path):
     settings = {"points": 2000, "frames": 512, "patches": 64, "neighbours": 9, "method": "centred"}
     about = {"settings": settings, "temperature": 0.25}
     save_network(tmp_path / "weights.safetensors", model.network, model.classes, about)
-    assert qecnet.load(tmp_path).temperature == 0.25
+    assert qecnet.load(tmp_path).calibration.temperature == 0.25
 
 
 @pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf"), True, None, "warm"])

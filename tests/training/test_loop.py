@@ -18,7 +18,7 @@ from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
 from qecnet.training.loop import Watcher, train_network
 from qecnet.training.step import new_state, train_step
-from qecnet.training.validate import held_out, held_out_temperatures, validate
+from qecnet.training.validate import calibrate, held_out, validate
 
 ALONE = Processes(0, 1, torch.device("cpu"))
 CLASSES = [f"class {number}" for number in range(10)]
@@ -81,8 +81,7 @@ def test_the_files_of_a_run(run, tiny):
 def test_how_sure_the_network_may_be_is_fitted_on_the_held_out_shapes(run, cache, tiny):
     network, _, about = load_network(run("run") / "weights.safetensors")
     held = held_out(cache.labels, tiny().validation)[1]
-    temperatures = held_out_temperatures(network, cache, held, ALONE.device)
-    assert about["temperature"] == temperatures["temperature"] != 1
+    assert about["temperature"] == calibrate(network, cache, held, ALONE.device).temperature != 1
     assert load_network(run("all", validation=0) / "weights.safetensors")[2]["temperature"] == 1
 
 

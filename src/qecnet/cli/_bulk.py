@@ -82,7 +82,7 @@ def run_bulk(
         raise ValueError(f"{results}: exists already, without its journal {path.name}; choose another name")
     values = json.dumps({**work.options, **settings})
     model = work.model
-    key = f"{hash_model(model)}-{model.temperature}-{model.orientation_temperature}"
+    key = f"{hash_model(model)}-{model.calibration.temperature}-{model.calibration.orientation_temperature}"
     origin = Origin(command, model.name, key, values, columns)
     failures, earlier = (FailureLog("the column error of the results") for _ in range(2))
     keep = planning.pop("keep", None)

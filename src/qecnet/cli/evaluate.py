@@ -158,21 +158,30 @@ def equivariance(measurement: Measurement, rotations: RotationsOption = 5) -> No
 @_command
 def calibration(
     measurement: Measurement,
-    protocol: Annotated[Literal["paper", "strict"], typer.Option(help="How views are made, e.g. strict.")] = "strict",
     rotations: RotationsOption = 5,
+    unlabelled_data: Annotated[
+        Path | None, typer.Option(help="Folder of the dataset in the run's setting unlabelled, e.g. scanned_objects.")
+    ] = None,
 ) -> None:
     """Calibrate a model's confidence, and measure the calibration error.
 
-    Example: qec evaluate calibration runs/x
+    Example: qec evaluate calibration runs/x --data PATH
 
-    The temperature is fitted on the held-out part of the training split and written into the run's
-    weights.safetensors.
+    Temperatures of classes and orientations are fitted on the held-out part of the training split, as at the end of
+    training, and written into the run's weights.safetensors.
     """
-    from qecnet.evaluation import measure_calibration, write_result, write_temperature
+    from qecnet.datasets import open_dataset
+    from qecnet.evaluation import measure_calibration, write_calibration, write_result
     from qecnet.models import weights_file
+    from qecnet.nn import Calibration
 
-    found = measure_calibration(replace(measurement, protocol=protocol), rotations)
-    write_temperature(weights_file(measurement.model.name), found.temperature)
+    name = measurement.model.settings.get("unlabelled")
+    if name and unlabelled_data is None:
+        raise ValueError(f"{measurement.model.name}: was also trained on {name}; give it with --unlabelled-data")
+    unlabelled = open_dataset(name, unlabelled_data) if name else None
+    found = measure_calibration(measurement, rotations, unlabelled)
+    calibration = Calibration(found.temperature, found.orientation_temperature)
+    write_calibration(weights_file(measurement.model.name), calibration)
     print_summary(write_result(measurement.folder, found))
 
 

@@ -4,7 +4,7 @@ A `Measurement` says what is measured and how, each `measure_*` function returns
 `read_result` keep it as JSON.
 """
 
-from qecnet.evaluation.calibration import measure_calibration, write_temperature
+from qecnet.evaluation.calibration import measure_calibration, write_calibration
 from qecnet.evaluation.card import write_card
 from qecnet.evaluation.classification import measure_classification
 from qecnet.evaluation.comparison import compare_accuracy, compare_errors
@@ -100,7 +100,7 @@ __all__ = [
     "summarize",
     "symmetric_angles",
     "symmetric_distance",
+    "write_calibration",
     "write_card",
     "write_result",
-    "write_temperature",
 ]

@@ -1,30 +1,41 @@
-"""Confidence against accuracy, and the temperature that brings the two together."""
+"""Confidence against accuracy, and the calibration that brings the two together."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from qecnet.datasets import stratified_split
+from qecnet.algebra import random_quaternion
+from qecnet.datasets import Dataset, Item, derive_seed, sample_view, stratified_split
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import CALIBRATION_BINS, score_calibration
-from qecnet.evaluation.predict import Predictions
+from qecnet.evaluation.predict import map_shapes
 from qecnet.evaluation.results import CalibrationResult, CalibrationSplit
-from qecnet.evaluation.views import TestView
 from qecnet.files import read_tensors, write_tensors
-from qecnet.nn import calibrated, fit_temperature
+from qecnet.geometry import OrientedPoints, PrepareConfig, prepare, sample_points
+from qecnet.nn import Calibration, Network, Prediction, calibrated, fit_calibration, right_poses
+
+_SHARE = 0.9  # of the probability that candidate sets have
 
 
-def measure_calibration(measurement: Measurement, rotations: int = 5) -> CalibrationResult:
-    """Fit the temperature on held-out training shapes, and measure the calibration error there and on the test split.
+def measure_calibration(
+    measurement: Measurement, rotations: int = 5, unlabelled: Dataset | None = None
+) -> CalibrationResult:
+    """Calibrate a model on held-out training shapes, as training does, and measure the calibration error.
 
-    Held-out shapes are seen as test shapes are: upright and rotated, each view resampled on its own.
+    Held-out shapes are seen as the model was trained on them, once whole and, if it was trained on views, once as a
+    camera sees them. Each is resampled and rotated before frames are estimated.
 
     Args:
-        measurement: what is measured, and how.
-        rotations: number of rotated views of each shape.
+        measurement: what is measured, and how; the protocol is "strict".
+        rotations: number of rotated views of each test shape.
+        unlabelled: the dataset of the setting `unlabelled`, of which a part is held out, too.
 
     Returns:
         The result, for `write_result`.
@@ -32,44 +43,107 @@ def measure_calibration(measurement: Measurement, rotations: int = 5) -> Calibra
     Raises:
         ValueError: if the model was trained without holding shapes out.
     """
-    views = [TestView(n, n) for n in range(rotations + 1)]
-    held = measurement.predict(f"calibration-{measurement.protocol}", views, train_shapes=_held_out(measurement))
+    held = _held_out(measurement, unlabelled)
+    model, views = measurement.model, measurement.model.settings.get("views", 0) > 0
+    job = _Job(model.config, model.setting("keep"), measurement.seed, views)
+    jobs = [(job, number, item) for number, (item, _) in enumerate(held)]
+    label = "calibration: shapes" if measurement.progress else None
+    found = [*map_shapes(_predict_shape, jobs, model.network, measurement.workers, label)]
+    labels = torch.tensor([label for (_, label), (_, q) in zip(held, found, strict=True) for _ in q])
+    predictions, turns = [prediction for prediction, _ in found], [q for _, q in found]
+    calibration = fit_calibration(predictions, labels, torch.cat(turns))
     test = measurement.predict_test_views(rotations)
-    temperature = fit_temperature(torch.from_numpy(held.activations), torch.from_numpy(held.label))
+    named = labels >= 0
+    activations = torch.cat([prediction.activations for prediction in predictions])
     return CalibrationResult(
         **measurement.describe(test),
         rotations=rotations,
-        temperature=temperature,
+        **asdict(calibration),
         bins=CALIBRATION_BINS,
-        held_out=_score(held, temperature),
-        test=_score(test, temperature),
+        held_out=_score(len(held), activations[named], labels[named], calibration.temperature),
+        test=_score(
+            len(np.unique(test.shape)),
+            torch.from_numpy(test.activations),
+            torch.from_numpy(test.label),
+            calibration.temperature,
+        ),
+        candidate_sets=_score_sets(predictions, turns, calibration),
     )
 
 
-def write_temperature(path: Path, temperature: float) -> None:
-    """Write a temperature into a weights file, whose tensors stay as they are.
+def write_calibration(path: Path, calibration: Calibration) -> None:
+    """Write a calibration into a weights file, whose tensors stay as they are.
 
     Args:
         path: the weights file.
-        temperature: what `measure_calibration` fitted.
+        calibration: what `measure_calibration` fitted.
     """
     tensors, about = read_tensors(path)
-    write_tensors(path, tensors, about | {"temperature": temperature})
+    write_tensors(path, tensors, about | asdict(calibration))
 
 
-def _score(found: Predictions, temperature: float) -> CalibrationSplit:
+@dataclass(frozen=True)
+class _Job:
+    """What is done with each held-out shape."""
+
+    config: PrepareConfig
+    keep: float
+    seed: int
+    views: bool
+
+
+def _predict_shape(network: Network, job: _Job, number: int, item: Item) -> tuple[Prediction, Tensor]:
+    """Predict a shape, whole and, where it is asked for, as a view; also the rotations (1 or 2, 4) of both."""
+    generator = torch.Generator().manual_seed(derive_seed(job.seed, number))
+    shape = item.load()
+    clouds = [sample_points(shape, job.config.points, generator, job.keep)]
+    if job.views:
+        with suppress(ValueError):  # of which cameras see too little
+            clouds.append(sample_view(shape, generator).cloud)
+    turns = random_quaternion(len(clouds), generator, dtype=torch.float64)
+    rotated = [replace(cloud, normals=None).rotated(q) for cloud, q in zip(clouds, turns, strict=True)]
+    return network(OrientedPoints.stack([prepare(cloud, job.config, generator) for cloud in rotated])), turns
+
+
+def _score(shapes: int, activations: Tensor, labels: Tensor, temperature: float) -> CalibrationSplit:
     """Score before and after; before, the activations are only made to add up to 1."""
-    activations = torch.from_numpy(found.activations).double()
-    before, after = (score_calibration(calibrated(activations, t).numpy(), found.label) for t in (1.0, temperature))
-    return CalibrationSplit(len(np.unique(found.shape)), len(found.label), before, after)
+    scored = (
+        score_calibration(calibrated(activations.double(), t).numpy(), labels.numpy()) for t in (1.0, temperature)
+    )
+    return CalibrationSplit(shapes, len(labels), *scored)
 
 
-def _held_out(measurement: Measurement) -> list[int]:
-    """Find the numbers of the training shapes that the model's training held out."""
-    share = measurement.model.settings.get("validation", 0)
+def _score_sets(
+    predictions: Sequence[Prediction], turns: Sequence[Tensor], calibration: Calibration
+) -> dict[str, float] | None:
+    """How often the fewest candidates with 90% of the probability contain a right pose, of whole shapes and views."""
+    held: dict[str, list[bool]] = {}
+    for prediction, q in zip(predictions, turns, strict=True):
+        if (found := prediction.orientations) is None:
+            return None
+        shares = found.calibrated_probabilities(calibration.orientation_temperature).double()
+        in_set = (shares.cumsum(-1) - shares < _SHARE) & (shares > 0)
+        holds = (in_set & right_poses(found.poses.double(), q, found.any_azimuth)).any(-1)
+        for kind, one in zip(("whole", "views"), holds.tolist(), strict=False):
+            held.setdefault(kind, []).append(one)
+    return {kind: float(np.mean(values)) for kind, values in held.items()}
+
+
+def _held_out(measurement: Measurement, unlabelled: Dataset | None) -> list[tuple[Item, int]]:
+    """Find the shapes that the model's training held out, with the labels of its classes, -1 for those without one."""
+    model = measurement.model
+    share = model.settings.get("validation", 0)
     if not share:
         raise ValueError(
-            f"{measurement.model.name}: was trained without a held-out part (validation is 0), so no temperature can "
-            "be fitted; train it with --set validation=0.1"
+            f"{model.name}: was trained without a held-out part (validation is 0), so nothing can be calibrated; "
+            "train it with --set validation=0.1"
         )
-    return stratified_split([item.label for item in measurement.dataset.items("train")], share, seed=0)[1]
+    place = {kind: label for label, kind in enumerate(model.classes)}
+    shapes = [
+        (item, place.get(measurement.dataset.classes[item.label], -1)) for item in measurement.dataset.items("train")
+    ]
+    groups = [item.label for item, _ in shapes]
+    if unlabelled is not None:
+        shapes += [(item, -1) for item in unlabelled.items("train")]
+        groups += [max(groups) + 1] * (len(shapes) - len(groups))
+    return [shapes[number] for number in stratified_split(groups, share, seed=0)[1]]

@@ -108,7 +108,7 @@ def _measured(run: EvaluatedRun) -> str:
         )
         parts.append(
             f"**Confidence** is calibrated by a temperature of {found.temperature:g}, fitted on a held-out part of "
-            f"the training split. Expected calibration error ({found.bins} bins, {found.protocol} protocol): {after} "
+            f"the training shapes. Expected calibration error ({found.bins} bins, {found.protocol} protocol): {after} "
             f"on the test split ({before} without calibration), {held} on the held-out part."
         )
     return "\n\n".join(parts) or "Nothing yet; run `qec evaluate classification RUN --data PATH`."

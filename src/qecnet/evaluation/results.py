@@ -350,7 +350,17 @@ class CalibrationSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationResult(ModelResult):
-    """The temperature fitted on held-out training shapes, and what it does there and on the test split."""
+    """The calibration fitted on held-out training shapes, and what it does there and on the test split.
+
+    Attributes:
+        rotations: number of rotated views of each test shape.
+        temperature: of the classes, and orientation_temperature: of the candidates of a network that compares any.
+        bins: of the expected calibration error.
+        held_out: of all held-out shapes with a class, whole and, after training on views, as views.
+        test: of the test split, upright and rotated.
+        candidate_sets: the share of held-out shapes whose smallest set of candidates with 90% of the probability holds
+            a right pose, by "whole" and "views"; None for a network that compares none.
+    """
 
     measurement = "calibration"
     rotations: int
@@ -358,6 +368,8 @@ class CalibrationResult(ModelResult):
     bins: int
     held_out: CalibrationSplit
     test: CalibrationSplit
+    orientation_temperature: float = 1.0
+    candidate_sets: dict[str, float] | None = None
 
     @classmethod
     def file_name(cls, protocol: ProtocolName) -> str:

@@ -185,6 +185,9 @@ def _(result: CalibrationResult) -> SummaryTable:
         for when in ("before", "after")
     ]
     title = f"Calibration ({result.protocol} protocol), temperature {result.temperature:g}"
+    if result.candidate_sets:
+        shares = ", ".join(f"{kind} {format_percent(share)}" for kind, share in result.candidate_sets.items())
+        title += f", of orientations {result.orientation_temperature:g}; right pose in 90% sets, held out: {shares}"
     return SummaryTable(title, ("shapes", "accuracy", "confidence", "ECE", "NLL"), rows)
 
 

@@ -43,7 +43,7 @@ class ExportModule(nn.Module):
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.network = model.network
-        self.temperature = model.temperature
+        self.temperature = model.calibration.temperature
 
     def forward(
         self, positions: Tensor, frames: Tensor, valid: Tensor, candidates: Tensor | None = None
@@ -105,7 +105,7 @@ def export_onnx(model: Model, path: Path) -> float:
             dynamic_axes={name: {0: "batch"} for name in (*inputs, *OUTPUTS)},
         )
     proto = onnx.load(path)
-    about = {"classes": model.classes, "prepare": asdict(model.config), "temperature": model.temperature}
+    about = {"classes": model.classes, "prepare": asdict(model.config), "temperature": model.calibration.temperature}
     onnx.helper.set_model_props(proto, {name: json.dumps(value) for name, value in about.items()})
     proto.producer_name, proto.producer_version = "qecnet", __version__
     path.write_bytes(proto.SerializeToString())

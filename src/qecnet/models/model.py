@@ -20,7 +20,7 @@ from qecnet.models.answer import Alignment, Answer, Candidate, Failure, relative
 from qecnet.models.inputs import Shape, prepare_file, prepare_shape, sample_shape
 from qecnet.models.refine import refined, residual
 from qecnet.models.units import find_units
-from qecnet.nn import Network, Prediction, calibrated
+from qecnet.nn import Calibration, Network, Prediction, calibrated
 from qecnet.workers import in_order, one_thread
 
 T = TypeVar("T")
@@ -42,9 +42,8 @@ class Model:
         network: in evaluation mode.
         classes: C names.
         config: how shapes are prepared for the network.
-        temperature: calibrates the confidence.
+        calibration: of the confidence and of the probabilities of candidate orientations.
         settings: of its training, as far as the weights file has them.
-        orientation_temperature: calibrates the probabilities of candidate orientations.
     """
 
     def __init__(
@@ -53,17 +52,15 @@ class Model:
         network: Network,
         classes: tuple[str, ...],
         config: PrepareConfig,
-        temperature: float = 1.0,
+        calibration: Calibration | None = None,
         settings: Mapping[str, Any] | None = None,
-        orientation_temperature: float = 1.0,
     ) -> None:
         self.name = name
         self.network = network.eval()
         self.classes = classes
         self.config = config
-        self.temperature = temperature
+        self.calibration = calibration or Calibration()
         self.settings = settings or {}
-        self.orientation_temperature = orientation_temperature
 
     def __repr__(self) -> str:
         return f"Model({self.name}: {len(self.classes)} classes)"
@@ -281,10 +278,10 @@ class Model:
             return []
         start = perf_counter()
         prediction = self.predict_points(OrientedPoints.stack([points for _, points, _ in prepared]), up)
-        activations = calibrated(prediction.activations.cpu(), self.temperature)
+        activations = calibrated(prediction.activations.cpu(), self.calibration.temperature)
         poses = canonicalize(normalize(prediction.poses.cpu().double(), dim=-1))
         descriptors = normalize(prediction.descriptor.cpu(), dim=-1)
-        verified = _candidates(prediction, self.orientation_temperature)
+        verified = _candidates(prediction, self.calibration.orientation_temperature)
         wholes = _wholes([points for _, points, _ in prepared], prediction)
         share = 1000 * (perf_counter() - start) / len(prepared)
         return [
@@ -325,9 +322,7 @@ def _candidates(prediction: Prediction, temperature: float) -> list[tuple[Candid
     if prediction.orientations is None:
         return [()] * len(prediction.activations)
     poses = canonicalize(normalize(prediction.orientations.poses.cpu().double(), dim=-1))
-    raw = prediction.orientations.probabilities.cpu()
-    shares = torch.where(raw > 0, calibrated(raw, temperature), 0.0)
-    shares = shares / shares.sum(-1, keepdim=True).clamp_min(torch.finfo(shares.dtype).tiny)
+    shares = prediction.orientations.calibrated_probabilities(temperature)
     columns = zip(poses, shares.tolist(), prediction.orientations.any_azimuth.tolist(), strict=True)
     return [tuple(Candidate(*one) for one in zip(*each, strict=True) if one[1] > _UNLIKELY) for each in columns]
 

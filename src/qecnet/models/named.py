@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from qecnet.models.inputs import prepare_config
 from qecnet.models.model import Model
-from qecnet.nn import UprightNet, load_network
+from qecnet.nn import Calibration, UprightNet, load_network
 from qecnet.schema import decode
 
 _WEIGHTS = Path(__file__).parent / "weights"
@@ -57,22 +57,8 @@ def load(
         frames = min(config.frames, _FAST_FRAMES) if network.reads_candidates else config.frames
         config = replace(config, points=min(config.points, _FAST_POINTS), frames=frames)
         network.read_less()
-    found = decode(about, _Calibration, file)
-    temperatures = found.temperature, found.orientation_temperature
-    return Model(
-        os.fspath(name), network.to(device), tuple(classes), config, temperatures[0], about["settings"], temperatures[1]
-    )
-
-
-@dataclass(frozen=True)
-class _Calibration:
-    temperature: float = 1.0
-    orientation_temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("temperature", "orientation_temperature"):
-            if not 1e-6 <= getattr(self, name) <= 1e6:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 1e-6 to 1e6")
+    calibration = decode(about, Calibration, file)
+    return Model(os.fspath(name), network.to(device), tuple(classes), config, calibration, about["settings"])
 
 
 def weights_file(name: str | os.PathLike[str]) -> Path:

@@ -22,12 +22,13 @@ from .registry import (
     training_defaults,
 )
 from .routing import Gradients, Routed, route
-from .temperature import calibrated, fit_orientation_temperature, fit_temperature
+from .temperature import Calibration, calibrated, fit_calibration, right_poses
 from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 
 __all__ = [
     "Ballot",
+    "Calibration",
     "Capsules",
     "FeatureConfig",
     "FeatureNet",
@@ -54,14 +55,14 @@ __all__ = [
     "count_parameters",
     "create_network",
     "cross_entropy",
-    "fit_orientation_temperature",
-    "fit_temperature",
+    "fit_calibration",
     "has_poses",
     "list_networks",
     "load_network",
     "network_config",
     "reads_candidates",
     "register_network",
+    "right_poses",
     "rotation_loss",
     "route",
     "save_network",

@@ -61,6 +61,12 @@ class Orientations:
         is_open[0, : len(order)] = any_azimuth[order]
         return Orientations(kept, share, is_open)
 
+    def calibrated_probabilities(self, temperature: float) -> Tensor:
+        """Probabilities at a temperature, which add up to 1 unless all are 0. (clouds, 24)"""
+        there = self.probabilities > 0
+        scores = torch.where(there, self.probabilities, 1).log() / temperature
+        return torch.where(there, scores, -torch.inf).softmax(-1).nan_to_num(0.0)
+
     def select(self, index: slice | Tensor) -> "Orientations":
         """Take some of the clouds."""
         return Orientations(*(getattr(self, field.name)[index] for field in fields(Orientations)))

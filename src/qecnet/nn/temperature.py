@@ -1,12 +1,85 @@
 """Activations as probabilities: one number, the temperature, makes a network as sure as it is right.
 
-Fitted on shapes that were not trained on, it changes neither which class is first nor the order of the others.
+Fitted on shapes that were not trained on, it changes neither which class is first nor the order of the others. The
+probabilities of candidate orientations have a temperature of their own.
 """
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from ..algebra import conjugate, multiply
+from .prediction import Prediction
+
 _COLDEST, _HOTTEST = 0.01, 100.0
+_UP, _HEADING = math.cos(math.radians(10)), math.cos(math.radians(15))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What makes probabilities of activations; the defaults leave them as they are.
+
+    Attributes:
+        temperature: of the classes.
+        orientation_temperature: of the candidate orientations, for a network that compares any.
+    """
+
+    temperature: float = 1.0
+    orientation_temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("temperature", "orientation_temperature"):
+            if not 1e-6 <= getattr(self, name) <= 1e6:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 1e-6 to 1e6")
+
+
+def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations: Tensor) -> Calibration:
+    """Fit temperatures on N shapes that were not trained on.
+
+    Args:
+        predictions: of these shapes, in any number of batches.
+        labels: (N,), of their classes; -1 for a shape without one, which counts for orientations only.
+        rotations: (N, 4) WXYZ, from the dataset's pose of each shape to its own.
+
+    Returns:
+        The temperatures, see `fit_temperature` and `fit_orientation_temperature`; 1 where there is nothing to fit one
+        on.
+    """
+    found = {}
+    if len(named := (labels >= 0).nonzero()[:, 0]):
+        activations = torch.cat([one.activations.cpu() for one in predictions])
+        found["temperature"] = fit_temperature(activations[named], labels[named])
+    if compared := [one.orientations for one in predictions if one.orientations is not None]:
+        poses, shares, is_open = (
+            torch.cat([getattr(one, name).cpu() for one in compared])
+            for name in ("poses", "probabilities", "any_azimuth")
+        )
+        right = right_poses(poses.double(), rotations.double(), is_open)
+        found["orientation_temperature"] = fit_orientation_temperature(shares, right)
+    return Calibration(**found)
+
+
+def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor:
+    """Which candidates are right: up within 10°, and within 15° about it, unless all rotations about it are candidates.
+
+    This asks for the pose that the dataset has. Rotations by which a shape looks the same are not excused: it is their
+    candidates that have to share the probability.
+
+    Args:
+        poses: (..., K, 4) WXYZ.
+        rotations: (..., 4) WXYZ, from the dataset's pose of each shape to its own.
+        any_azimuth: (..., K), whether a candidate stands for all rotations about its up direction.
+
+    Returns:
+        (..., K) bool.
+    """
+    w, _, _, z = multiply(conjugate(rotations)[..., None, :], poses).square().unbind(-1)
+    up = w + z  # (1 + cos) / 2 of the angle between the up directions
+    heading = (w - z) / up.clamp_min(torch.finfo(up.dtype).tiny)
+    return (2 * up - 1 > _UP) & (any_azimuth | (heading > _HEADING))
 
 
 def calibrated(activations: Tensor, temperature: float = 1.0) -> Tensor:
@@ -40,7 +113,7 @@ def fit_temperature(activations: Tensor, labels: Tensor) -> float:
 
 
 def fit_orientation_temperature(probabilities: Tensor, right: Tensor) -> float:
-    """The temperature under which the right candidates of N shapes are most likely together.
+    """The temperature under which the right candidates of N shapes (`right_poses`) are most likely together.
 
     Shapes without a right candidate, and those with right ones only, say nothing about it.
 
@@ -52,7 +125,8 @@ def fit_orientation_temperature(probabilities: Tensor, right: Tensor) -> float:
     tells = (right & there).any(-1) & (~right & there).any(-1)
     if not bool(tells.any()):
         return 1.0
-    right, scores = right[tells], _logarithms(probabilities[tells].double())
+    right, scores = right[tells] & there[tells], _logarithms(probabilities[tells].double())
+    scores = torch.where(there[tells], scores, -math.inf)
     tried = torch.logspace(-1, 1, 201, dtype=torch.float64)
     losses = [-_logarithms(((scores / t).softmax(-1) * right).sum(-1)).mean() for t in tried]
     return float(f"{tried[int(torch.stack(losses).argmin())]:.4g}")

@@ -133,18 +133,18 @@ def _cache_folder() -> Path:
 def _finish(
     folder: RunFolder, settings: Settings, state: State, frames: Frames, among: Processes, console: Console
 ) -> None:
-    """Write the final weights with their temperature, the last epoch's figures and the curves."""
+    """Write the final weights with their calibration, the last epoch's figures and the curves."""
     from qecnet.nn import count_parameters
     from qecnet.training.display import draw_curves
-    from qecnet.training.validate import held_out, held_out_temperatures
+    from qecnet.training.validate import calibrate, held_out
 
     last = state.rows[-1]
     figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "validation_pose", "protocol")
     about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}
     seconds = sum(row["seconds"] for row in state.rows)
     held = held_out(frames.labels, settings.validation)[1]
-    temperatures = held_out_temperatures(state.result, frames, held, among.device, views=settings.views > 0)
-    folder.write_weights(state.result, frames.classes, settings, temperatures)
+    calibration = calibrate(state.result, frames, held, among.device, views=settings.views > 0)
+    folder.write_weights(state.result, frames.classes, settings, calibration)
     folder.write_result(
         about
         | {"parameters": count_parameters(state.network), "processes": among.count, "training_seconds": round(seconds)}

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from qecnet.files import alone_in, as_json, write_whole
-from qecnet.nn import Network, save_network
+from qecnet.nn import Calibration, Network, save_network
 from qecnet.training.settings import Settings, checked, json_of, make_settings
 
 
@@ -90,10 +90,11 @@ class RunFolder:
         network: Network,
         classes: Sequence[str],
         settings: Settings,
-        temperatures: Mapping[str, float] = MappingProxyType({}),
+        calibration: Calibration | None = None,
     ) -> None:
-        """Write the weights with the network's configuration, class names and temperatures."""
-        save_network(self.weights, network, classes, {"settings": json_of(settings), **temperatures})
+        """Write the weights with the network's configuration, class names and, if it is known, calibration."""
+        about = {"settings": json_of(settings)} | (asdict(calibration) if calibration else {})
+        save_network(self.weights, network, classes, about)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         write_whole(self.result, as_json(result))

@@ -9,15 +9,14 @@ from itertools import chain
 import torch
 from torch import Tensor
 
-from qecnet.algebra import conjugate, multiply, to_matrix
+from qecnet.algebra import conjugate, multiply
 from qecnet.datasets import stratified_split
-from qecnet.nn import Network, fit_orientation_temperature, fit_temperature, upright_distance
+from qecnet.nn import Calibration, Network, fit_calibration, upright_distance
 from qecnet.training.batches import Batch, prefetched, validation_batches
 from qecnet.training.distributed import Processes
 from qecnet.training.unlabelled import Frames
 
 _BATCH = 16
-_RIGHT = math.cos(math.radians(10))
 
 
 def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
@@ -80,9 +79,9 @@ def _count(
     return float(correct), pose
 
 
-def held_out_temperatures(
+def calibrate(
     network: Network, cache: Frames, shapes: Tensor, device: torch.device, *, views: bool = False
-) -> dict[str, float]:
+) -> Calibration:
     """Fit temperatures on the rotated held-out shapes: of the classes, and of the orientations of a network with any.
 
     Args:
@@ -93,27 +92,17 @@ def held_out_temperatures(
         views: whether the last subsample of each shape is a view of it, on which they are fitted as well.
 
     Returns:
-        "temperature" and "orientation_temperature", see `fit_temperature` and `fit_orientation_temperature`.
+        See `fit_calibration`; the default if no shapes are held out.
     """
-    found = {"temperature": 1.0, "orientation_temperature": 1.0}
     if not len(shapes):
-        return found
+        return Calibration()
     network.eval()
-    predictions, right = [], []
     subsamplings = (0, cache.subsamplings - 1) if views else (0,)
     parts = [validation_batches(cache, shapes, _BATCH, rotated=True, subsampling=s) for s in subsamplings]
+    predictions, rotations = [], []
     with torch.inference_mode():
         for batch, turn in prefetched(chain.from_iterable(parts)):
             predictions.append(network(batch.to(device).points))
-            if (candidates := predictions[-1].orientations) is not None:
-                ups = to_matrix(candidates.poses.cpu())[..., 2]
-                right.append((ups @ to_matrix(turn)[:, :, 2:])[..., 0] > _RIGHT)
+            rotations.append(turn)
     network.train()
-    labels = cache.labels[shapes].repeat(len(subsamplings))
-    if len(named := (labels >= 0).nonzero()[:, 0]):
-        activations = torch.cat([one.activations.cpu() for one in predictions])
-        found["temperature"] = fit_temperature(activations[named], labels[named])
-    if right:
-        shares = [one.orientations.probabilities.cpu() for one in predictions if one.orientations is not None]
-        found["orientation_temperature"] = fit_orientation_temperature(torch.cat(shares), torch.cat(right))
-    return found
+    return fit_calibration(predictions, cache.labels[shapes].repeat(len(subsamplings)), torch.cat(rotations))

@@ -137,7 +137,9 @@ class Session:
         if observation is None:
             scores = baseline.predict(cloud).activations
         else:
-            scores = calibrated(baseline.predict_points(observation.points).activations, baseline.temperature)[0]
+            scores = calibrated(
+                baseline.predict_points(observation.points).activations, baseline.calibration.temperature
+            )[0]
         order = scores.argsort(descending=True, stable=True).tolist()
         return {baseline.classes[index]: float(scores[index]) for index in order}
 

@@ -178,4 +178,4 @@ class Library:
 
 def describe_model(model: Model) -> About:
     """What a library says about the model that it is made with; confidences depend on its temperature, too."""
-    return About(model.name, f"{hash_model(model)}-{model.temperature}", model.classes, model.width)
+    return About(model.name, f"{hash_model(model)}-{model.calibration.temperature}", model.classes, model.width)
