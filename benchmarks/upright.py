@@ -6,7 +6,7 @@ Strict protocol: each shape is sampled at 10,000 points and rotated at random be
 is its test split; Google Scanned Objects are the names whose SHA-256 begins with 8 to f (NAME/model.obj, z up). Boxes
 among them (`qecnet.evaluation.name_form`) are also counted apart, as the shape of a box does not show its up. One row
 for each model and dataset (results/upright.csv): accuracy; the share of shapes whose up is within 5° and 10°, within
-10° up to a turn upside down, and within 10° for one of the first three candidates with different up directions; the
+10° up to a turn upside down, and within 10° for one of the first three up directions (`Answer.ups`); the
 median angle; the share off by more than 90°; and of the smallest candidate sets with 90% of the probability, how often
 they hold the dataset's pose (`qecnet.nn.right_poses`) and a right up, and their mean size. The same for candidate sets
 with other shares of the probability is in results/upright_reliability.csv, and a plot of it for the first model in
@@ -22,7 +22,7 @@ from typing import Any
 
 import matplotlib.pyplot as plt
 import torch
-from benchmarks.candidates import UP, choose, rotated_cloud
+from benchmarks.candidates import UP, choose, degrees, rotated_cloud
 from benchmarks.measure import RESULTS
 from rich.progress import track
 from torch import Tensor
@@ -31,7 +31,7 @@ import qecnet
 from qecnet.algebra import rotate, to_matrix
 from qecnet.datasets import Item, open_dataset
 from qecnet.evaluation import name_form
-from qecnet.models import Answer, Candidate, Model
+from qecnet.models import Candidate, Model
 from qecnet.nn import right_poses
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
@@ -171,7 +171,7 @@ def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
         "within_5": float(angle < 5),
         "within_10": float(angle < 10),
         "within_10_either_way": float(min(angle, 180 - angle) < 10),
-        "first_three": float(any(off(pose, up) < 10 for pose in first_ups(answer))),
+        "first_three": float(any(degrees(one.direction, up) < 10 for one in answer.ups[:3])),
         "off_by_90": float(angle > 90),
         "set_holds_pose": float(any(right[: len(held)])),
         "set_holds_up": float(any(right_up[: len(held)])),
@@ -198,18 +198,9 @@ def label_of(model: Model, item: Item) -> str:
     return next((name for name in model.classes if item.name.startswith(f"{name}_") or f"/{name}_" in item.name), "")
 
 
-def first_ups(answer: Answer) -> list[Tensor]:
-    """Poses of the first three candidates with different up directions, the answer's own first."""
-    kept = [answer.pose]
-    for candidate in answer.candidates:
-        if len(kept) < 3 and all(off(candidate.pose, to_matrix(pose)[:, 2]) > 10 for pose in kept):
-            kept.append(candidate.pose)
-    return kept
-
-
 def off(pose: Tensor, up: Tensor) -> float:
     """Degrees between a pose's z axis and an up direction."""
-    return float((to_matrix(pose)[:, 2] @ up).clamp(-1, 1).arccos().rad2deg())
+    return float(degrees(to_matrix(pose)[:, 2], up))
 
 
 if __name__ == "__main__":

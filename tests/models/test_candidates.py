@@ -82,12 +82,40 @@ def test_the_confidence_of_an_up_is_that_of_all_candidates_with_it():
     assert answer.up_confidence == pytest.approx(0.8)
 
 
+def test_up_directions_add_the_probabilities_of_their_candidates():
+    half = math.radians(90) / 2
+    lying = [turn(math.cos(half), math.sin(half), 0, 0), turn(0, 0, -math.sin(half), math.cos(half))]
+    tilted = math.radians(9) / 2
+    candidates = [
+        Candidate(turn(1, 0, 0, 0), 0.3),
+        Candidate(turn(0, 1, 0, 0), 0.25),  # upside down
+        Candidate(lying[0], 0.2),
+        Candidate(lying[1], 0.15),  # the same direction, and facing another way
+        Candidate(turn(math.cos(tilted), 0, math.sin(tilted), 0), 0.1),
+    ]
+    for q in (turn(1, 0, 0, 0), random_quaternion((), 5, dtype=torch.float64)):
+        rotated = [one._replace(pose=multiply(q, one.pose)) for one in candidates]
+        answer = replace(make_answer(*rotated), poses=q[None])
+        assert [one.probability for one in answer.ups] == pytest.approx([0.4, 0.35, 0.25])
+        for found, expected in zip(answer.ups, [(0, 0, 1), (0, -1, 0), (0, 0, -1)], strict=True):
+            assert degrees(found.direction, rotate(q, torch.tensor(expected, dtype=torch.float64))) < 1e-4
+        less_likely = replace(answer, poses=multiply(q, lying[0])[None])
+        assert [one.probability for one in less_likely.ups] == pytest.approx([0.35, 0.4, 0.25])
+        assert degrees(less_likely.ups[0].direction, less_likely.up) < 1e-4
+
+
+def turn(*wxyz):
+    return torch.tensor(wxyz, dtype=torch.float64)
+
+
 def test_a_model_that_compares_none_shares_its_confidence_among_equivalents(chairs):
     answer = qecnet.load("modelnet10-features").predict(chairs[0])
     assert answer.verified == ()
     assert len(answer.candidates) == len(answer.equivalents)
     assert sum(candidate.probability for candidate in answer.candidates) == pytest.approx(answer.confidence)
     assert answer.up_confidence == answer.confidence
+    assert len(answer.ups) == 1
+    assert torch.equal(answer.ups[0].direction, answer.up)
 
 
 def turned(*degrees_and_shares, any_azimuth=False):

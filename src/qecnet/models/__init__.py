@@ -1,6 +1,6 @@
 """Trained models by name, and their predictions for files, arrays, clouds and meshes."""
 
-from qecnet.models.answer import Alignment, Answer, Candidate, Failure
+from qecnet.models.answer import Alignment, Answer, Candidate, Failure, UpDirection
 from qecnet.models.export import export_onnx
 from qecnet.models.hashing import hash_model
 from qecnet.models.inputs import Shape, sample_shape
@@ -35,6 +35,7 @@ __all__ = [
     "Neighbour",
     "Shape",
     "Stamp",
+    "UpDirection",
     "edit_library",
     "export_onnx",
     "extend",

@@ -31,6 +31,18 @@ class Candidate(NamedTuple):
     any_azimuth: bool = False
 
 
+class UpDirection(NamedTuple):
+    """A direction that may be up.
+
+    Attributes:
+        direction: (3,), float64, in the shape's own coordinates.
+        probability: 0 to 1, that it is right within 10°.
+    """
+
+    direction: Tensor
+    probability: float
+
+
 @dataclass(frozen=True, eq=False)
 class Answer:
     """The predicted class and orientation of a shape.
@@ -141,10 +153,25 @@ class Answer:
 
         If the network compares none, it is the confidence of the class.
         """
-        if not self.verified:
-            return self.confidence
-        up = self.up
-        return min(1.0, sum(one.probability for one in self.verified if float(to_matrix(one.pose)[:, 2] @ up) >= _SAME))
+        return self.ups[0].probability
+
+    @property
+    def ups(self) -> tuple[UpDirection, ...]:
+        """The up directions that the shape may have: `up` first, then the others, the likeliest first.
+
+        Candidates whose up directions are within 10° of each other count as one direction and add their probabilities.
+        If the network compares none, there is only `up`.
+        """
+        directions, totals = [self.up], [0.0 if self.verified else self.confidence]
+        for candidate in self.verified:
+            up = to_matrix(candidate.pose)[:, 2]
+            place = next((k for k, one in enumerate(directions) if float(one @ up) >= _SAME), len(directions))
+            if place == len(directions):
+                directions.append(up)
+                totals.append(0.0)
+            totals[place] = min(1.0, totals[place] + candidate.probability)
+        first, *others = map(UpDirection, directions, totals)
+        return (first, *sorted(others, key=lambda one: -one.probability))
 
     @property
     def scores(self) -> dict[str, float]:
