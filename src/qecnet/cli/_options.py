@@ -105,7 +105,7 @@ RayAddress = Annotated[
     ),
 ]
 RetryFailed = Annotated[
-    bool, typer.Option("--retry-failed", help="Try again the files that failed before and have not changed.")
+    bool, typer.Option("--retry-failed", help="Retry files that failed before and have not changed.")
 ]
 Timeout = Annotated[
     float,
@@ -145,7 +145,7 @@ Viewpoint = Annotated[
         "--viewpoint",
         metavar="X,Y,Z",
         parser=parse_triple,
-        help="Place of the camera that saw the shape from one side, in the coordinates of the file, such as 0,0,1.5. "
+        help="Position of the camera that saw the shape from one side, in the coordinates of the file, e.g. 0,0,1.5. "
         "Default: the viewpoint in the file, if its format (PCD) has one.",
         show_default=False,
     ),

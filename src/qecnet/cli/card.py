@@ -11,7 +11,7 @@ from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._output import one_sentence
 
 
-def card(run: Annotated[Path, typer.Argument(help="Folder of a run; its CARD.md is replaced.")]) -> None:
+def card(run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run; its CARD.md is replaced.")]) -> None:
     """Write the model card of a run, with its data, settings, results and limitations.
 
     Example: qec card runs/x

@@ -28,21 +28,32 @@ ProtocolOption = Annotated[
         "authors' release."
     ),
 ]
-RotationsOption = Annotated[int, typer.Option(min=1, help="Number of rotated views of each shape, e.g. 3.")]
+RotationsOption = Annotated[
+    int, typer.Option(min=1, metavar="INTEGER", help="Number of rotated views of each shape, e.g. 3.")
+]
 
 
 def _common(
-    run: Annotated[Path, typer.Argument(help="Folder of a run of qec train; results are written to RUN/evaluation.")],
-    data: Annotated[Path | None, typer.Option(help="Dataset: a folder or a zip file.")] = None,
+    run: Annotated[
+        Path, typer.Argument(metavar="RUN", help="Folder of a run of qec train; results are written to RUN/evaluation.")
+    ],
+    data: Annotated[Path | None, typer.Option(metavar="PATH", help="Dataset: a folder or a zip file.")] = None,
     dataset: Annotated[
-        str | None, typer.Option(help="Name of the dataset if it is not the run's own, e.g. modelnet40.")
+        str | None,
+        typer.Option(metavar="NAME", help="Name of the dataset if it is not the run's own, e.g. modelnet40."),
     ] = None,
     seed: Seed = 0,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of processes; one per core by default.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1, metavar="INTEGER", help="Number of processes; one per core by default.", show_default=False
+        ),
     ] = None,
     per_class: Annotated[
-        int | None, typer.Option(min=1, help="Measure only this many test shapes of each class, for a quick look.")
+        int | None,
+        typer.Option(
+            min=1, metavar="INTEGER", help="Measure only this many test shapes of each class, for a quick look."
+        ),
     ] = None,
 ) -> Measurement:
     """Build a measurement from the options that every command has."""
@@ -99,8 +110,12 @@ def classification(measurement: Measurement, protocol: ProtocolOption = "both", 
 def rotation(
     measurement: Measurement,
     protocol: ProtocolOption = "both",
-    rotations: Annotated[int, typer.Option(min=1, help="Number of rotations of each resampling, e.g. 3.")] = 5,
-    resamplings: Annotated[int, typer.Option(min=2, help="Number of resamplings of each shape, e.g. 3.")] = 5,
+    rotations: Annotated[
+        int, typer.Option(min=1, metavar="INTEGER", help="Number of rotations of each resampling, e.g. 3.")
+    ] = 5,
+    resamplings: Annotated[
+        int, typer.Option(min=2, metavar="INTEGER", help="Number of resamplings of each shape, e.g. 3.")
+    ] = 5,
 ) -> None:
     """Measure the orientation error (Table 2).
 
@@ -111,16 +126,18 @@ def rotation(
 
 @_command
 def robustness(measurement: Measurement, protocol: ProtocolOption = "strict") -> None:
-    """Measure accuracy and orientation error on corrupted input (Table 3 and further).
+    """Measure robustness to corrupted input (Table 3).
 
     Example: qec evaluate robustness runs/x --data PATH
+
+    Prints accuracy and orientation error for each kind and level of corruption.
     """
     _run("robustness", measurement, protocol)
 
 
 @_command
 def retrieval(measurement: Measurement) -> None:
-    """Measure how well descriptors find shapes of the same class.
+    """Measure retrieval of shapes of the same class.
 
     Example: qec evaluate retrieval runs/x --data PATH
 
@@ -132,11 +149,12 @@ def retrieval(measurement: Measurement) -> None:
 
 @_command
 def views(measurement: Measurement) -> None:
-    """Measure accuracy and orientation error on views of one side.
+    """Measure accuracy on views of one side.
 
     Example: qec evaluate views runs/x --data PATH --per-class 10
 
-    Another dataset than the run's own has its result in a folder of its name, such as RUN/evaluation/scanned_objects.
+    Prints accuracy and orientation error on whole shapes and on what one camera sees of them. The result for a dataset
+    other than the run's own is written to a folder of that name, such as RUN/evaluation/scanned_objects.
     """
     from qecnet.evaluation import measure_views, write_result
 
@@ -148,9 +166,11 @@ def views(measurement: Measurement) -> None:
 
 @_command
 def equivariance(measurement: Measurement, rotations: RotationsOption = 5) -> None:
-    """Measure the effect of a rotation on network, frames and resampling.
+    """Measure the effect of a rotation on predictions.
 
     Example: qec evaluate equivariance runs/x --data PATH
+
+    Measured in three steps: frames rotated with the points, frames estimated again, points resampled as well.
     """
     _run("equivariance", measurement, "strict", rotations=rotations)
 
@@ -160,15 +180,18 @@ def calibration(
     measurement: Measurement,
     rotations: RotationsOption = 5,
     unlabelled_data: Annotated[
-        Path | None, typer.Option(help="Folder of the dataset in the run's setting unlabelled, e.g. scanned_objects.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder of the dataset in the run's setting unlabelled, e.g. scanned_objects."
+        ),
     ] = None,
 ) -> None:
-    """Calibrate a model's confidence, and measure the calibration error.
+    """Calibrate the confidence of a model.
 
     Example: qec evaluate calibration runs/x --data PATH
 
     Temperatures of classes and orientations are fitted on the held-out part of the training split, as at the end of
-    training, and written into the run's weights.safetensors.
+    training, and written to the run's weights.safetensors. Prints the calibration error before and after.
     """
     from qecnet.datasets import open_dataset
     from qecnet.evaluation import measure_calibration, write_calibration, write_result

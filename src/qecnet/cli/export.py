@@ -14,7 +14,7 @@ from qecnet.cli._output import check_writable, one_sentence
 
 
 def export(
-    out: Annotated[Path, typer.Argument(help="File to write, *.onnx.")],
+    out: Annotated[Path, typer.Argument(metavar="FILE", help="File to write, *.onnx.")],
     model: ModelName = DEFAULT_MODEL,
     force: Force = False,
 ) -> None:
@@ -23,7 +23,8 @@ def export(
     Example: qec export model.onnx
 
     Inputs, for any batch size B, as computed by qecnet.geometry.prepare: positions (B, N, 3) float32; frames (B, N, 4)
-    float32, the local reference frames, WXYZ; valid (B, N) bool.
+    float32, the local reference frames, WXYZ; valid (B, N) bool; for models that compare candidates, such as the
+    default, also candidates (B, 24, 4) float32, candidate poses, WXYZ, with zeros for padding.
 
     Outputs, for C classes: confidence (B, C) float32, calibrated probabilities; class_poses (B, C, 4) float32, WXYZ.
 

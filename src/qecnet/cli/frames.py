@@ -35,7 +35,7 @@ def frames(
     viewpoint: Annotated[
         Triple | None,
         typer.Option(
-            metavar="X,Y,Z", parser=parse_triple, help="Place of the camera, towards which z axes point instead."
+            metavar="X,Y,Z", parser=parse_triple, help="Position of the camera, towards which z axes point instead."
         ),
     ] = None,
     points: Annotated[

@@ -42,6 +42,7 @@ def index(
     library: Annotated[
         Path | None,
         typer.Option(
+            metavar="FOLDER",
             help="Folder that contains all files; paths in the index are relative to it. Default: the folder given.",
             show_default=False,
         ),
@@ -158,7 +159,7 @@ def _add_answers(
     progress: Progress,
     failures: FailureLog,
 ) -> None:
-    """Adds answers to a library, also those that are there when it is interrupted."""
+    """Add answers to a library, also those that are there when it is interrupted."""
     from qecnet.models import Failure, extend
 
     show, start = ProgressLine(), monotonic()

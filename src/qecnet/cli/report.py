@@ -13,16 +13,22 @@ from qecnet.cli._output import check_writable, one_sentence
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="Folder of a run that qec evaluate has measured.")],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run that qec evaluate has measured.")],
     output: Annotated[
         Path | None,
-        typer.Option("-o", "--output", help="Page to write, *.html. Default: RUN/evaluation/report.html."),
+        typer.Option(
+            "-o", "--output", metavar="PATH", help="Page to write, *.html. Default: RUN/evaluation/report.html."
+        ),
     ] = None,
     compare: Annotated[
         list[Path] | None,
-        typer.Option(help="Another measured run, or a folder with pose-baselines.json. May be repeated."),
+        typer.Option(
+            metavar="FOLDER", help="Another measured run, or a folder with pose-baselines.json. May be repeated."
+        ),
     ] = None,
-    data: Annotated[Path | None, typer.Option(help="Dataset, a folder or a zip file, for pictures of shapes.")] = None,
+    data: Annotated[
+        Path | None, typer.Option(metavar="PATH", help="Dataset, a folder or a zip file, for pictures of shapes.")
+    ] = None,
     force: Force = False,
 ) -> None:
     """Write the results of a run as one HTML page, next to the published ones.

@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 
 def search(
-    query: Annotated[Path, typer.Argument(help="A mesh or a point cloud.")],
-    library: Annotated[Path, typer.Option(help="A folder that qec index has indexed.")] = Path(),
+    query: Annotated[Path, typer.Argument(metavar="FILE", help="A mesh or a point cloud.")],
+    library: Annotated[Path, typer.Option(metavar="FOLDER", help="A folder that qec index has indexed.")] = Path(),
     index_path: IndexPath = None,
     model: Annotated[
         str | None,
         typer.Option(
+            metavar="NAME",
             help="Model that the index was made with. Default: its name or path as given to qec index.",
             show_default=False,
         ),
@@ -38,7 +39,7 @@ def search(
     min_confidence: Annotated[
         float,
         typer.Option(
-            min=0, max=1, metavar="FLOAT", help="Find only shapes whose class has at least this confidence, e.g. 0.7."
+            min=0, max=1, metavar="NUMBER", help="Find only shapes whose class has at least this confidence, e.g. 0.7."
         ),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,

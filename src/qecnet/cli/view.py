@@ -17,14 +17,18 @@ _MODEL = "modelnet10-features"  # has capsules, whose votes the page shows
 def view(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Mesh or point cloud to show first. Default: a shape from the gallery."),
+        typer.Argument(metavar="FILE", help="Mesh or point cloud to show first. Default: a shape from the gallery."),
     ] = None,
     model: ModelName = _MODEL,
     host: Annotated[
         str,
-        typer.Option(help="Address to listen on; 0.0.0.0 also serves other machines, without a password."),
+        typer.Option(
+            metavar="ADDRESS", help="Address to listen on; 0.0.0.0 also serves other machines, without a password."
+        ),
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")] = 8321,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="PORT", help="Port to listen on; 0 chooses a free one.")
+    ] = 8321,
     browser: Annotated[bool, typer.Option(help="Open the page in a browser.")] = True,
 ) -> None:
     """Rotate a shape in the browser and watch the prediction.

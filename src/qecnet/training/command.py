@@ -26,29 +26,46 @@ STOPPED = 130
 def train(
     out: Annotated[
         Path,
-        typer.Option(help="Folder for the settings, checkpoint, log, weights and curves, e.g. runs/chairs."),
+        typer.Option(
+            metavar="FOLDER", help="Folder for the settings, checkpoint, log, weights and curves, e.g. runs/chairs."
+        ),
     ],
     dataset: Annotated[
         str | None,
-        typer.Option(help="modelnet10 (default), modelnet40, shapes (needs no --data), or a name for your own folder."),
+        typer.Option(
+            metavar="NAME",
+            help="modelnet10 (default), modelnet40, shapes (needs no --data), or a name for your own folder.",
+        ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(help="Folder or zip file of the dataset, e.g. ModelNet10.zip; not needed for shapes.")
+        Path | None,
+        typer.Option(
+            metavar="PATH", help="Folder or zip file of the dataset, e.g. ModelNet10.zip; not needed for shapes."
+        ),
     ] = None,
     unlabelled_data: Annotated[
-        Path | None, typer.Option(help="Folder of the dataset in the setting unlabelled, e.g. scanned_objects.")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of the dataset in the setting unlabelled, e.g. scanned_objects."),
     ] = None,
-    config: Annotated[str | None, typer.Option(help="Network: paper (default), release, features or upright.")] = None,
+    config: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Network: paper (default), release, features or upright.")
+    ] = None,
     start: Annotated[
         str | None,
-        typer.Option(help="Weights to start from: a model's name, a file, or a run's folder, e.g. modelnet40."),
+        typer.Option(
+            metavar="NAME", help="Weights to start from: a model's name, a file, or a run's folder, e.g. modelnet40."
+        ),
     ] = None,
     settings: Annotated[
         Path | None,
-        typer.Option(help="TOML or JSON file of settings, e.g. run.toml; options on the command line take precedence."),
+        typer.Option(
+            metavar="FILE",
+            help="TOML or JSON file of settings, e.g. run.toml; options on the command line take precedence.",
+        ),
     ] = None,
     epochs: Annotated[
-        int | None, typer.Option(help="Number of training epochs, e.g. 100. Default: that of the network.")
+        int | None,
+        typer.Option(metavar="INTEGER", help="Number of training epochs, e.g. 100. Default: that of the network."),
     ] = None,
     change: Annotated[
         list[str] | None,
@@ -58,13 +75,25 @@ def train(
         bool, typer.Option("--resume", help="Continue the run in --out, with the settings it was started with.")
     ] = False,
     cache: Annotated[
-        Path | None, typer.Option(help="Folder of computed frames, shared by all runs; by default ~/.cache/qecnet.")
+        Path | None,
+        typer.Option(
+            metavar="FOLDER", help="Folder of computed frames, shared by all runs; by default ~/.cache/qecnet."
+        ),
     ] = None,
     workers: Annotated[
-        int, typer.Option(min=1, help="Number of processes that compute frames; by default one per core.")
+        int,
+        typer.Option(
+            min=1,
+            metavar="INTEGER",
+            help="Number of processes that compute frames; by default one per core.",
+            show_default=False,
+        ),
     ] = os.cpu_count() or 1,
     save_minutes: Annotated[
-        float, typer.Option(min=0, help="Minutes between checkpoints within an epoch, e.g. 5; 0 saves every step.")
+        float,
+        typer.Option(
+            min=0, metavar="MINUTES", help="Minutes between checkpoints within an epoch, e.g. 5; 0 saves every step."
+        ),
     ] = 5.0,
 ) -> None:
     """Train a network to classify shapes and estimate their orientation.

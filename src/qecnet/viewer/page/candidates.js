@@ -48,7 +48,7 @@ export class CandidateStrip {
     const button = document.createElement("button");
     const canvas = document.createElement("canvas");
     const scale = Math.min(devicePixelRatio, 2);
-    Object.assign(button, { type: "button", title: "Show the shape upright by this orientation" });
+    Object.assign(button, { type: "button", title: "Rotate the shape upright by this orientation" });
     Object.assign(canvas, { width: SIZE * scale, height: SIZE * scale });
     button.append(canvas, document.createElement("span"));
     return button;

@@ -36,7 +36,7 @@ export function showAnswer({ answer, view, rotation, reference, milliseconds, ra
   const named = hasClasses(answer);
   const points = `${answer.points.toLocaleString("en")} points` +
     (view ? ` that the camera sees (${percent(view.visible)} of the surface)` : "");
-  $("kicker").textContent = named ? "Predicted class" : "Confidence that up is right";
+  $("kicker").textContent = named ? "Predicted class" : "Confidence in the up direction";
   $("label").textContent = named ? plain(answer.label) : percent(answer.up_confidence);
   $("confidence").textContent = named ? `${percent(answer.confidence)} confidence, from ${points}` : `within 10°, from ${points}`;
   $("bars").hidden = !named;
