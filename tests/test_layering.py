@@ -1,7 +1,9 @@
-"""CONTRIBUTING's rules: data flows one way, packages are imported by their front door, one name has one meaning."""
+"""CONTRIBUTING's rules on the code: what may import what, one name with one meaning, nothing twice, nothing unused."""
 
 import ast
+import re
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,7 +12,8 @@ import pytest
 import qecnet
 
 PACKAGE = Path(qecnet.__file__).parent
-MAY_LOOK_AT = {
+REPO = Path(__file__).parents[1]
+MAY_IMPORT = {
     "algebra": set(),
     "testing": {"algebra"},
     "files": {"schema"},
@@ -26,7 +29,6 @@ MAY_LOOK_AT = {
     "training": {"algebra", "files", "geometry", "nn", "datasets", "models", "schema"},
     "models": {"algebra", "files", "geometry", "nn", "formats", "datasets", "schema", "workers"},
     "bulk": {"compiled", "files", "models", "schema", "workers"},
-    # What a network reads of a shape is said once, in models.
     "evaluation": {
         "algebra",
         "datasets",
@@ -40,40 +42,40 @@ MAY_LOOK_AT = {
         "workers",
     },
 }
-OPEN_TO_ALL = {"cli", "viewer"}
-"""Rooms for people: they look at everything, and nothing looks at them."""
+INTERFACES = {"cli", "viewer"}
+"""They may import everything, and nothing imports them."""
 
 
-def imported_rooms(path: Path) -> set[str]:
-    """The rooms of qecnet that a file imports, at the top or inside a function."""
+def imported_packages(path: Path) -> set[str]:
+    """The packages of qecnet that a file imports, at the top or inside a function."""
     parts = ("qecnet", *path.relative_to(PACKAGE).with_suffix("").parts)
-    rooms = set()
+    packages = set()
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            rooms |= {name.name.split(".")[1] for name in node.names if name.name.startswith("qecnet.")}
+            packages |= {name.name.split(".")[1] for name in node.names if name.name.startswith("qecnet.")}
         elif isinstance(node, ast.ImportFrom):
             module = (node.module or "").split(".") if node.module else []
             base = list(parts[: len(parts) - node.level]) if node.level else []
             full = base + module
             if full[:1] == ["qecnet"]:
-                rooms |= {full[1]} if len(full) > 1 else {name.name for name in node.names}
-    return rooms
+                packages |= {full[1]} if len(full) > 1 else {name.name for name in node.names}
+    return packages
 
 
-FILES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in OPEN_TO_ALL)
+FILES = sorted(p for p in PACKAGE.rglob("*.py") if p.relative_to(PACKAGE).parts[0] not in INTERFACES)
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(PACKAGE)))
-def test_no_room_looks_at_a_room_above_it(path):
-    room = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
-    if room == "__init__":
+def test_a_package_imports_only_what_it_may(path):
+    package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+    if package == "__init__":
         return
-    assert room in MAY_LOOK_AT, f"{room} is not a room of CONTRIBUTING; say in this test what it may look at"
-    above = imported_rooms(path) - MAY_LOOK_AT[room] - {room, "DEFAULT_MODEL", "__version__"}
-    assert not above, f"{path.name} in {room} imports from {sorted(above)}"
+    assert package in MAY_IMPORT, f"{package} is not in CONTRIBUTING's table; say in this test what it may import"
+    above = imported_packages(path) - MAY_IMPORT[package] - {package, "DEFAULT_MODEL", "__version__"}
+    assert not above, f"{path.name} in {package} imports from {sorted(above)}"
 
 
-def test_algebra_looks_at_nothing_but_torch():
+def test_algebra_imports_nothing_but_torch():
     allowed = {"torch", "qecnet", *sys.stdlib_module_names}
     for path in (PACKAGE / "algebra").glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -111,7 +113,7 @@ def imported_modules(module: str, source: str) -> Iterator[tuple[str, str]]:
                 yield (inside, "") if inside in MODULES and alias.name not in exports(target) else (target, alias.name)
 
 
-def past_the_door(module: str, source: str) -> list[str]:
+def inner_imports(module: str, source: str) -> list[str]:
     """What a module imports from inside a package that it does not belong to, and private names of others."""
     found = []
     for target, name in imported_modules(module, source):
@@ -123,9 +125,9 @@ def past_the_door(module: str, source: str) -> list[str]:
 
 
 @pytest.mark.parametrize("module", sorted(MODULES))
-def test_other_packages_are_imported_by_their_front_door(module):
+def test_other_packages_are_imported_as_a_whole(module):
     """So no module with a leading underscore is used outside its package either."""
-    assert not past_the_door(module, MODULES[module].read_text())
+    assert not inner_imports(module, MODULES[module].read_text())
 
 
 def test_a_package_exports_what_other_packages_import():
@@ -152,15 +154,15 @@ def test_one_name_has_one_meaning():
     assert not twice
 
 
-def test_the_rule_bites(tmp_path, monkeypatch):
+def test_imports_inside_functions_are_found(tmp_path, monkeypatch):
     monkeypatch.setattr(f"{__name__}.PACKAGE", tmp_path)
     (tmp_path / "algebra").mkdir()
-    source = tmp_path / "algebra" / "sneaky.py"
+    source = tmp_path / "algebra" / "inner.py"
     source.write_text("from ..nn import routing\nimport qecnet.formats.read\ndef f():\n    from .. import training\n")
-    assert imported_rooms(source) == {"nn", "formats", "training"}
+    assert imported_packages(source) == {"nn", "formats", "training"}
 
 
-def test_the_rule_of_front_doors_bites():
+def test_imports_from_inside_a_package_are_found():
     lines = (
         "from ..algebra import _check, rotate",
         "from ..algebra.modes import grad_where",
@@ -169,7 +171,7 @@ def test_the_rule_of_front_doors_bites():
         "from qecnet.geometry import prepare",
         "from .fused import routed, route_fused",
     )
-    found = past_the_door("qecnet.nn.module", "\n".join(lines))
+    found = inner_imports("qecnet.nn.module", "\n".join(lines))
     assert found == [
         "qecnet.algebra._check",
         "qecnet.algebra.modes grad_where",
@@ -177,3 +179,73 @@ def test_the_rule_of_front_doors_bites():
         "qecnet.geometry.mesh",
         "qecnet.nn.fused.routed",
     ]
+
+
+def test_an_exported_name_is_used_by_more_than_tests():
+    """By the package itself, a benchmark, an example or a page of the documentation."""
+    sources = [
+        *PACKAGE.rglob("*.py"),
+        *(path for top in ("benchmarks", "examples", "docs") for path in (REPO / top).rglob("*.py")),
+    ]
+    used = set(
+        re.findall(r"\w+", " ".join(path.read_text() for path in [REPO / "README.md", *(REPO / "docs").glob("*.md")]))
+    )
+    for path in sources:
+        nodes = [*ast.walk(ast.parse(path.read_text()))]
+        used |= {node.id for node in nodes if isinstance(node, ast.Name)}
+        used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+    # `qec evaluate` imports the function of a measurement by its name.
+    used |= {
+        f"measure_{node.name}"
+        for node in ast.parse((PACKAGE / "cli/evaluate.py").read_text()).body
+        if isinstance(node, ast.FunctionDef)
+    }
+    unused = {f"{module}.{name}" for module in MODULES for name in exports(module) if name not in used}
+    assert not unused
+
+
+def test_exported_functions_document_arguments_and_result():
+    """Commands, whose options have help texts, are left out."""
+    missing = []
+    for module, path in MODULES.items():
+        names = exports(".".join(module.split(".")[:2])) if module.count(".") else set()
+        for node in ast.parse(path.read_text()).body:
+            if not isinstance(node, ast.FunctionDef) or node.name not in names or "typer." in ast.unparse(node.args):
+                continue
+            arguments, text = ast.unparse(node.args), ast.get_docstring(node) or ""
+            result = ast.unparse(node.returns) if node.returns else "None"
+            gives = result != "None" and not {"Iterator[None]", "AbstractContextManager[Any]"} & {result}
+            if arguments and ("Args:" not in text or (gives and not re.search("Returns:|Yields:", text))):
+                missing.append(f"{module}.{node.name}")
+    assert not missing
+
+
+def code_lines(source: str) -> list[str]:
+    """The lines of code, without layout, comments, docstrings, imports and lines that are mere punctuation."""
+    tree = ast.parse(source)
+    passed: set[int] = set()
+    for node in ast.walk(tree):
+        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
+            passed |= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    lines = [line.strip() for number, line in enumerate(source.splitlines(), 1) if number not in passed]
+    return [line for line in lines if re.search(r"\w", line) and not line.startswith("#")]
+
+
+def repeated_passages(sources: list[str], length: int = 6) -> list[str]:
+    """Passages of as many lines of code that stand in the sources more than once."""
+    passages: Counter[str] = Counter()
+    for source in sources:
+        lines = code_lines(source)
+        passages.update("\n".join(lines[i : i + length]) for i in range(len(lines) - length + 1))
+    return [passage for passage, count in passages.items() if count > 1]
+
+
+def test_no_passage_of_six_lines_stands_twice():
+    assert not repeated_passages([path.read_text() for path in PACKAGE.rglob("*.py")])
+
+
+def test_repeated_passages_are_found():
+    passage = "\n".join(f"line{i} = {i}" for i in range(6))
+    assert repeated_passages([passage, f"def f():\n    {passage}".replace("\n", "\n    ")]) == [passage]
+    assert not repeated_passages([passage, passage.replace("line3", "other")])

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 from tests.kinds import present
+from tests.rotations import to_scipy
 from typer.testing import CliRunner
 
 import qecnet
-from qecnet.algebra import random_quaternion, to_rotvec
+from qecnet.algebra import random_quaternion
 from qecnet.cli._output import angle_about_axis, print_table
 from qecnet.cli.main import app
 from qecnet.datasets import make_shape
@@ -202,7 +203,8 @@ def test_commands_write_nothing_into_the_working_folder(folder, tmp_path, monkey
 @pytest.mark.parametrize("seed", range(5))
 def test_angle_and_axis_are_those_of_the_rotation_vector(seed):
     pose = random_quaternion((), generator=seed, dtype=torch.float64)
-    vector = to_rotvec(pose)
-    x, y, z = (vector / vector.norm()).tolist()
-    expected = f"{torch.rad2deg(vector.norm()):.0f}° about ({x:.2f}, {y:.2f}, {z:.2f})"
+    vector = to_scipy(pose).as_rotvec()
+    angle = np.linalg.norm(vector)
+    x, y, z = vector / angle
+    expected = f"{np.degrees(angle):.0f}° about ({x:.2f}, {y:.2f}, {z:.2f})"
     assert angle_about_axis(pose.tolist()) == angle_about_axis((-pose).tolist()) == expected

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from qecnet.algebra import to_matrix
 from qecnet.formats import read_cloud
-from qecnet.geometry import Radii, flare_frames, local_frames
+from qecnet.geometry import Radii, local_frames
+from qecnet.geometry._flare import PointNormals, flare_axes
+from qecnet.geometry._support import centred, search_tree
 
 
 @pytest.fixture
@@ -22,39 +23,45 @@ def bunny(shared):
 
 
 def settings(golden):
-    """The golden's settings as arguments of `flare_frames`."""
+    """The golden's radii and viewpoint."""
     given = golden["settings"]
     radii = Radii(given["normals"]["radius"], given["z_axis_radius"], given["tangent_radius"], given["margin"])
-    return {
-        "radii": radii,
-        "sign": torch.tensor(given["normals"]["viewpoint"], dtype=torch.float64),
-        "surface": torch.arange(0, 397, 5),
-    }
+    return radii, torch.tensor(given["normals"]["viewpoint"], dtype=torch.float64)
 
 
-def test_frames_and_scores_are_pcls(golden, bunny, dtype):
-    frames, scores = flare_frames(bunny.to(dtype), **settings(golden))
-    columns = to_matrix(frames.quaternions.double())
+# The golden's rings consist of every fifth point.
+SURFACE = slice(0, None, 5)
+
+
+def frames_of(points, radii, eye):
+    """Rotation matrices (N, 3, 3) and valid (N,) at all points, with rings of the golden's points."""
+    cloud = centred(points)
+    scaled = radii.scaled((1 + 1e-6) / cloud.radius)
+    normals = PointNormals(cloud, scaled.normals, eye, points.dtype)
+    x, z, valid = flare_axes(cloud, cloud.points, scaled, search_tree(cloud.points[SURFACE]), normals)
+    return torch.from_numpy(np.stack([x, np.cross(z, x), z], axis=-1)), torch.from_numpy(valid)
+
+
+def test_frames_are_pcls(golden, bunny, dtype):
+    columns, valid = frames_of(bunny.to(dtype), *settings(golden))
     for place, expected in ((int(k), v) for k, v in golden["points"].items()):
-        assert frames.valid[place]
+        assert valid[place]
         for axis, column in zip("xyz", columns[place].T, strict=True):
             assert np.abs(column.numpy() - expected[axis]).max() < 1e-3
-        assert abs(float(scores[place]) - expected["score"]) < 1e-4
 
 
 def test_every_point_of_the_bunny_has_a_frame_as_in_pcl(golden, bunny):
-    assert flare_frames(bunny, **settings(golden))[0].valid.all()
+    assert frames_of(bunny, *settings(golden))[1].all()
 
 
-def test_the_interface_gives_the_same_frames(golden, bunny):
-    given = {name: value for name, value in settings(golden).items() if name != "surface"}
-    direct, _ = flare_frames(bunny, **given)
-    frames = local_frames(bunny, torch.tensor([15, 45]), method="flare", **given)
-    assert torch.equal(frames.quaternions, direct.quaternions[[15, 45]])
+def test_frames_at_some_points_are_those_at_all(golden, bunny):
+    radii, eye = settings(golden)
+    some = local_frames(bunny, torch.tensor([15, 45]), "flare", radii, eye)
+    assert torch.equal(some.quaternions, local_frames(bunny, None, "flare", radii, eye).quaternions[[15, 45]])
 
 
-def flare_naive(points, i, radii, eye, surface):
-    """PCL's algorithm for one point, in words of one syllable; None where PCL has no frame of its own."""
+def flare_naive(points, i, radii, eye):
+    """PCL's algorithm for one point, as a plain loop; None where PCL has no frame of its own."""
 
     def plane(place, radius):
         near = points[(points - place).norm(dim=-1) <= radius]
@@ -71,28 +78,25 @@ def flare_naive(points, i, radii, eye, surface):
         z = z if z @ torch.stack(normals).mean(0) >= 0 else -z
     else:
         z = normal(points[i])
-    around = points[surface]
+    around = points[SURFACE]
     distances = (around - points[i]).norm(dim=-1)
     ring = around[(distances > radii.margin * radii.tangent) & (distances <= radii.tangent)]
     if z is None or len(ring) == 0 or (distances <= radii.tangent).sum() < 6:
         return None
-    heights = (ring - points[i]) @ z
-    x = ring[heights.argmax()] - points[i]
+    x = ring[((ring - points[i]) @ z).argmax()] - points[i]
     x = torch.nn.functional.normalize(x - (x @ z) * z, dim=0)
-    return torch.stack([x, torch.linalg.cross(z, x), z], dim=1), heights.max()
+    return torch.stack([x, torch.linalg.cross(z, x), z], dim=1)
 
 
 @pytest.mark.parametrize("radii", [Radii(0.01, 0.025, 0.1), Radii(0.02, 0.012, 0.02)], ids=["wide", "narrow"])
-def test_the_fast_way_is_the_plain_loop(golden, bunny, radii):
-    given = {**settings(golden), "radii": radii}
-    frames, scores = flare_frames(bunny, **given)
-    columns = to_matrix(frames.quaternions)
+def test_fast_frames_are_those_of_the_plain_loop(golden, bunny, radii):
+    _, eye = settings(golden)
+    columns, valid = frames_of(bunny, radii, eye)
     kinds = set()
     for i in range(len(bunny)):
-        expected = flare_naive(bunny, i, radii, given["sign"], given["surface"])
+        expected = flare_naive(bunny, i, radii, eye)
         kinds.add(expected is None)
-        assert bool(frames.valid[i]) == (expected is not None)
+        assert bool(valid[i]) == (expected is not None)
         if expected is not None:
-            assert torch.allclose(columns[i], expected[0], atol=1e-6)
-            assert abs(scores[i] - expected[1]) < 1e-8
+            assert torch.allclose(columns[i], expected, atol=1e-6)
     assert kinds == ({False} if radii.tangent == 0.1 else {False, True})

@@ -21,7 +21,6 @@ from .quaternion import (
     random_quaternion,
     rotate,
     to_matrix,
-    to_rotvec,
 )
 
 __all__ = [
@@ -46,7 +45,6 @@ __all__ = [
     "random_quaternion",
     "rotate",
     "to_matrix",
-    "to_rotvec",
     "weighted_mean",
     "weiszfeld_weights",
 ]

@@ -67,8 +67,8 @@ def rotate(q: Tensor, x: Tensor) -> Tensor:
     w = q[..., :1]
     v, x = torch.broadcast_tensors(q[..., 1:], x)  # type: ignore[no-untyped-call]
     t: Tensor = 2 * torch.linalg.cross(v, x)
-    turned: Tensor = x + w * t + torch.linalg.cross(v, t)
-    return turned
+    rotated: Tensor = x + w * t + torch.linalg.cross(v, t)
+    return rotated
 
 
 def left_matrix(q: Tensor) -> Tensor:
@@ -139,28 +139,6 @@ def from_matrix(matrix: Tensor, *, orthonormal: bool = False) -> Tensor:
         return dominant_eigenvector(outer)
     largest = outer.diagonal(dim1=-2, dim2=-1).argmax(-1)[..., None, None].expand(*matrix.shape[:-2], 1, 4)
     return normalize(outer.gather(-2, largest).squeeze(-2), dim=-1)
-
-
-def to_rotvec(q: Tensor) -> Tensor:
-    """Convert quaternions to rotation vectors: axis times angle, the angle in [0, π].
-
-    Warning: at a half turn the axis is known only up to its sign; it is that of `canonicalize`.
-
-    Args:
-        q: (..., 4) WXYZ.
-
-    Returns:
-        (..., 3) in radians.
-    """
-    check_quaternion("q", q)
-    q = canonicalize(q)
-    w, v = q[..., 0], q[..., 1:]
-    sine = torch.linalg.vector_norm(v, dim=-1)
-    small = sine < 1e-3
-    exact = 2 * torch.atan2(sine, w) / torch.where(small, 1.0, sine)
-    tangent = (v * v).sum(-1) / torch.where(small, w * w, 1.0)
-    series = 2 * (1 - tangent / 3 + tangent * tangent / 5) / torch.where(small, w, 1.0)
-    return torch.where(small, series, exact)[..., None] * v
 
 
 def from_rotvec(rotvec: Tensor) -> Tensor:

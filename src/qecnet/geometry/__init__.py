@@ -2,7 +2,7 @@
 
 from qecnet.geometry.candidates import MOST_CANDIDATES, Candidates, find_axis_ups, find_resting_ups, propose_poses
 from qecnet.geometry.cloud import PointCloud
-from qecnet.geometry.frames import Frames, Method, flare_frames, local_frames
+from qecnet.geometry.frames import Frames, Method, local_frames
 from qecnet.geometry.mesh import Mesh
 from qecnet.geometry.normals import fit_normals
 from qecnet.geometry.oriented import OrientedPoints
@@ -33,7 +33,6 @@ __all__ = [
     "find_resting_ups",
     "find_strays",
     "fit_normals",
-    "flare_frames",
     "local_frames",
     "prepare",
     "propose_poses",

@@ -43,14 +43,11 @@ class PointNormals:
 
 def flare_axes(
     cloud: Centred, queries: Array, radii: Radii, surface: cKDTree, normals: PointNormals
-) -> tuple[Array, Array, Array, Array]:
-    """x (M, 3), z (M, 3), valid (M,) and the height (M,) of the point that x looks at, for centred queries (M, 3).
-
-    `surface` holds the points that the ring is searched in.
-    """
+) -> tuple[Array, Array, Array]:
+    """x (M, 3), z (M, 3) and valid (M,) for centred queries (M, 3); rings consist of points of `surface`."""
     z, upright = _z_axes(cloud, queries, radii.z_axis, normals)
-    x, height, found = _x_axes(surface, queries, z, radii)
-    return x, z, upright & found, height
+    x, found = _x_axes(surface, queries, z, radii)
+    return x, z, upright & found
 
 
 def _z_axes(cloud: Centred, queries: Array, radius: float, normals: PointNormals) -> tuple[Array, Array]:
@@ -74,8 +71,8 @@ def _z_axes(cloud: Centred, queries: Array, radius: float, normals: PointNormals
     return axes, valid
 
 
-def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[Array, Array, Array]:
-    """x (M, 3), height (M,) and valid (M,): towards the ring's highest point above the tangent plane.
+def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[Array, Array]:
+    """x (M, 3) and valid (M,): towards the ring's highest point above the tangent plane.
 
     Of points equally high, as on any flat face, the one nearest the cloud's centre is taken: a rule that a rotation
     does not change and that another sample of the same face follows too. Of mirror images, as a symmetric shape has
@@ -97,14 +94,14 @@ def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[A
     found, first, of = np.unique(rows[kept], return_index=True, return_inverse=True)
     best = kept[first]
 
-    height, x, seen = np.zeros(len(queries)), np.zeros_like(queries), np.zeros(len(queries), bool)
-    height[found], x[found] = heights[best], offsets[best] - heights[best, None] * z[found]
+    x, seen = np.zeros_like(queries), np.zeros(len(queries), bool)
+    x[found] = offsets[best] - heights[best, None] * z[found]
     length = np.sqrt(np.square(x).sum(1))
     seen[found] = length[found] > level
     # The same position twice is no rival.
     rival = np.abs(offsets[kept] - offsets[best[of]]).max(1) > 4 * level
     seen[rows[kept[rival]]] = False
-    return x / np.where(seen, length, 1)[:, None], height, valid & seen
+    return x / np.where(seen, length, 1)[:, None], valid & seen
 
 
 def _least(rows: Array, values: Array, level: float, count: int) -> Array:

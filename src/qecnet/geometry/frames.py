@@ -19,7 +19,7 @@ from qecnet.algebra import canonicalize, from_matrix
 from qecnet.geometry._flare import PointNormals, flare_axes
 from qecnet.geometry._planes import planes_within
 from qecnet.geometry._shot import shot_axes
-from qecnet.geometry._support import Array, Centred, centred, check_cloud, places, search_tree
+from qecnet.geometry._support import Array, Centred, centred, check_cloud, places
 from qecnet.geometry.normals import SIGN, Sign, signed
 from qecnet.geometry.radii import Radii, radii_of
 
@@ -59,7 +59,7 @@ def local_frames(
         at: (M,) indices into `points`, (M, 3) positions, or None for every point.
         method: of the three.
         radii: in the cloud's units; by default `default_radii(points)`.
-        sign: which side normals look to, as for `fit_normals`; SHOT's signs come from its own votes.
+        sign: which way normals point, as for `fit_normals`; SHOT's signs come from its own votes.
 
     Returns:
         `Frames` of M quaternions in the dtype and on the device of `points`.
@@ -75,10 +75,12 @@ def estimate_frames(
     """`local_frames` at centred queries (M, 3) of a cloud that has been centred; `like` gives precision and device."""
     if method not in get_args(Method):
         raise ValueError(f'method is "{method}"; frames are "flare", "shot" or "centred"')
+    radii = (radii_of(cloud) if radii is None else radii).scaled(_SLACK / cloud.radius)
     if method == "flare":
-        return _flare(cloud, queries, radii, sign, cloud.tree, like)[0]
-    radii = _centred_radii(cloud, radii)
-    if method == "shot":
+        normals = PointNormals(cloud, radii.normals, sign, like.dtype)
+        pieces = _chunks(queries, cloud.tree, max(radii.z_axis, radii.tangent))
+        chunks = [flare_axes(cloud, chunk, radii, cloud.tree, normals) for chunk in pieces]
+    elif method == "shot":
         chunks = [shot_axes(cloud, chunk, radii.tangent) for chunk in _chunks(queries, cloud.tree, radii.tangent)]
     else:
         starts = range(0, len(queries), _AT_ONCE)
@@ -90,9 +92,9 @@ def estimate_frames(
 def plane_frames(cloud: Centred, queries: Array, like: Tensor) -> Frames:
     """Frames of a cloud that lies in a plane through its centroid, where no side of it is inward.
 
-    z is the plane's normal and x looks to the centroid. Of the two sides, z looks to the one from which the far end of
-    the longest axis and that of the axis across it make a right-handed frame; a shape with equal ends, such as a
-    parallelogram, looks to either. All are invalid where the points lie on a line, or in no plane.
+    z is the plane's normal and x points to the centroid. Of the two sides, z points to the one from which the far end
+    of the longest axis and that of the axis across it make a right-handed frame; a shape with equal ends, such as a
+    parallelogram, may have either. All are invalid where the points lie on a line, or in no plane.
     """
     points = cloud.points - cloud.points.mean(0)
     variances, axes = np.linalg.eigh(points.T @ points)
@@ -106,52 +108,6 @@ def plane_frames(cloud: Centred, queries: Array, like: Tensor) -> Frames:
     valid = (length > _SHORTEST) & flat
     x = x / np.maximum(length, _SHORTEST)[:, None]
     return _frames(x, np.broadcast_to(z, x.shape), valid, like)
-
-
-def flare_frames(
-    points: Tensor,
-    at: Tensor | None = None,
-    radii: Radii | None = None,
-    sign: Sign = "inward",
-    surface: Tensor | None = None,
-) -> tuple[Frames, Tensor]:
-    """Estimate FLARE frames with their score; arguments as for `local_frames`.
-
-    Args:
-        points: (N, 3), one cloud, finite.
-        at: (M,) indices into `points`, (M, 3) positions, or None for every point.
-        radii: in the cloud's units; by default `default_radii(points)`.
-        sign: which side normals look to.
-        surface: indices of the points among which FLARE looks for its highest point; by default all.
-
-    Returns:
-        `Frames` and score (M,): the signed height, in the cloud's units and along z above the place, of the point
-        that x looks at; 0 where invalid.
-    """
-    check_cloud(points)
-    cloud = centred(points)
-    ring = cloud.tree
-    if surface is not None:
-        places(points, surface)
-        ring = search_tree(cloud.points[surface.numpy(force=True)])
-    return _flare(cloud, cloud.of(places(points, at)), radii, sign, ring, points)
-
-
-def _flare(
-    cloud: Centred, queries: Array, radii: Radii | None, sign: Sign, ring: cKDTree, like: Tensor
-) -> tuple[Frames, Tensor]:
-    radii = _centred_radii(cloud, radii)
-    normals = PointNormals(cloud, radii.normals, sign, like.dtype)
-    pieces = _chunks(queries, cloud.tree, max(radii.z_axis, radii.tangent))
-    chunks = [flare_axes(cloud, chunk, radii, ring, normals) for chunk in pieces]
-    x, z, valid, height = map(np.concatenate, zip(*chunks, strict=True))
-    score = torch.from_numpy(np.where(valid, height * cloud.radius, 0)).to(like)
-    return _frames(x, z, valid, like), score
-
-
-def _centred_radii(cloud: Centred, radii: Radii | None) -> Radii:
-    """The given radii, or the cloud's own, at radius 1."""
-    return (radii_of(cloud) if radii is None else radii).scaled(_SLACK / cloud.radius)
 
 
 def _chunks(queries: Array, tree: cKDTree, radius: float) -> Iterator[Array]:
