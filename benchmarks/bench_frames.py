@@ -3,7 +3,8 @@ the same for a scan of two million points.
 
     python -m benchmarks.bench_frames [--many 300]
 
-The shape is procedural, so that anyone can repeat it. Times are the fastest of a second.
+The shape is procedural, so that anyone can repeat it. Times are the fastest of a second. With fpsample installed
+(pip install -c constraints.txt fpsample), farthest points are compared with its exact function, which chooses the same.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ import argparse
 import time
 from collections import deque
 from functools import partial
+from importlib import import_module
+from importlib.util import find_spec
 
 import numpy as np
 import torch
@@ -99,8 +102,15 @@ def main() -> None:
         row("512 FLARE frames, normals included", frames, "ms", "plain loop in NumPy", plain, "≥ 10"),
         row("peak memory of the first, over the interpreter", memory, "MB", aim="< 300"),
     ]
+    ours = milliseconds(lambda: farthest_points(points, 512))
+    if find_spec("fpsample") is None:
+        rows.append(row("part: 512 farthest points", ours))
+    else:
+        fps_sampling = import_module("fpsample").fps_sampling
+        theirs = partial(fps_sampling, points.numpy(), 512, start_idx=int(at[0]))
+        assert (theirs() == at.numpy()).all()
+        rows.append(row("part: 512 farthest points", ours, "ms", "fpsample", milliseconds(theirs)))
     for name, work in (
-        ("512 farthest points", lambda: farthest_points(points, 512)),
         ("default radii", lambda: default_radii(points)),
         ("normals at all points within 0.15", lambda: fit_normals(points, radius=0.15)),
         ("512 SHOT frames", lambda: local_frames(points, at, "shot")),
