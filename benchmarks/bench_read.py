@@ -133,7 +133,7 @@ def moved_text(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_alone(path: Path, pipe: Any) -> None:
-    """Reads one file in a process of its own and sends the seconds and the megabytes that this took."""
+    """Read one file in a process of its own and send the seconds and the megabytes that this took."""
     before = megabytes("VmRSS")
     start = time.perf_counter()
     read(path)

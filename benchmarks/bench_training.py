@@ -19,7 +19,7 @@ CORES = os.cpu_count() or 1
 
 
 def best_epoch(folder: Path, processes: int, batch: int) -> dict[str, Any]:
-    """Trains in processes that share all cores, and takes the log's fastest epoch: what other work disturbs least."""
+    """Train in processes that share all cores, and take the log's fastest epoch: what other work disturbs least."""
     out = folder / f"{processes}-{batch}"
     launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node", str(processes), "-m"]
     settings = {"dataset": "shapes", "per_class": 25, "subsamplings": 2, "epochs": 3, "batch_size": batch}

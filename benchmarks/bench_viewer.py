@@ -71,7 +71,7 @@ def resident_megabytes(process: int) -> float:
 
 
 def rotate(page: Page, server: int, minutes: float) -> tuple[list[float], list[float], int]:
-    """Rotates for minutes. Returns the memory of the server and of the page, ten times, in MB, and the rotations."""
+    """Rotate for minutes. Returns the memory of the server and of the page, ten times, in MB, and the rotations."""
     server_memory, page_memory, count = [], [], 0
     start = time.monotonic()
     for part in range(1, 11):

@@ -78,7 +78,7 @@ def chromium(width: int = 1400, height: int = 900, downloads: Path | None = None
 
 
 def resize(driver: webdriver.Chrome, width: int, height: int) -> None:
-    """Sets the size of the viewport, also below the minimum of a window."""
+    """Set the size of the viewport, also below the minimum of a window."""
     size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
 
@@ -106,7 +106,7 @@ class Page:
         return self["error"].find_element(By.TAG_NAME, "p").text if self["error"].is_displayed() else ""
 
     def settle(self) -> None:
-        """Waits until the response is up to date and drawn."""
+        """Wait until the response is up to date and drawn."""
         self.wait(lambda: self.driver.find_element(By.TAG_NAME, "body").get_attribute("data-settled") == "true")
         self.wait(lambda: self["view"].get_attribute("data-coarse") != "true")
         self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
@@ -118,13 +118,13 @@ class Page:
             time.sleep(0.05)
 
     def press(self, name: str) -> None:
-        """Scrolls to a button and clicks it."""
+        """Scroll to a button and click it."""
         self.driver.execute_script("arguments[0].scrollIntoView({block: 'nearest'})", self[name])
         self[name].click()
         self.settle()
 
     def select(self, name: str, value: str) -> None:
-        """Chooses an option of a list."""
+        """Choose an option of a list."""
         Select(self[name]).select_by_value(value)
         self.settle()
 
@@ -134,20 +134,20 @@ class Page:
         self.settle()
 
     def upload(self, path: Path, field: str = "file") -> None:
-        """Waits until the file is shown or refused."""
+        """Wait until the file is shown or refused."""
         self[field].send_keys(str(path))
         self.wait(lambda: self.error or self.state["shape"] == path.name or field != "file")
         self.settle()
 
     def drag(self, *steps: tuple[int, int], name: str = "view") -> None:
-        """Drags from the centre of an element, where the shape is, by these steps; the button stays down."""
+        """Drag from the centre of an element, where the shape is, by these steps; the button stays down."""
         mouse = ActionChains(self.driver, duration=20).move_to_element(self[name]).click_and_hold()
         for right, down in steps:
             mouse.move_by_offset(right, down)
         mouse.perform()
 
     def move(self, right: int, down: int) -> None:
-        """Moves the mouse from where it is."""
+        """Move the mouse from where it is."""
         ActionChains(self.driver, duration=20).move_by_offset(right, down).perform()
 
     def drop(self) -> None:
@@ -155,7 +155,7 @@ class Page:
         self.settle()
 
     def pixels(self, name: str = "view") -> np.ndarray:
-        """Returns what an element shows, (H, W, 3)."""
+        """Return what an element shows, (H, W, 3)."""
         return np.asarray(Image.open(io.BytesIO(self[name].screenshot_as_png)).convert("RGB"), dtype=np.int16)
 
     def screenshot(self, path: Path) -> None:
@@ -163,12 +163,12 @@ class Page:
         path.write_bytes(self.driver.get_screenshot_as_png())
 
     def console(self) -> list[str]:
-        """Returns the errors of scripts since the last call; refused uploads are not among them."""
+        """Return the errors of scripts since the last call; refused uploads are not among them."""
         entries = (entry for entry in self.driver.get_log("browser") if entry["source"] != "network")
         return [entry["message"] for entry in entries if entry["level"] == "SEVERE"]
 
     def requests(self) -> set[str]:
-        """Returns every URL that was requested since the last call."""
+        """Return every URL that was requested since the last call."""
         entries = (json.loads(entry["message"])["message"] for entry in self.driver.get_log("performance"))
         found = set()
         for entry in entries:

@@ -76,7 +76,7 @@ def draw_axes(panel: Axes3D, pose: Tensor, place: Tensor, length: float, width: 
 
 
 def draw_votes(panel: Axes3D, ballot: Ballot, label: int, frames: Tensor) -> None:
-    """Draws the three axes of each vote for a class on the sphere; the size is its weight."""
+    """Draw the three axes of each vote for a class on the sphere; the size is its weight."""
     u, v = np.mgrid[0 : 2 * np.pi : 25j, 0 : np.pi : 13j]
     panel.plot_wireframe(
         np.cos(u) * np.sin(v), np.sin(u) * np.sin(v), np.cos(v), color="#dddddd", linewidth=0.4, zorder=0

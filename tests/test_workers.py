@@ -86,7 +86,7 @@ def slowly(number):
 
 
 def serve_or_die(pipe, function, serve=workers._serve):
-    """Begins as a worker does; the starts whose numbers DYING has end before they are ready."""
+    """Begin as a worker does; the starts whose numbers DYING has end before they are ready."""
     with Path(os.environ["STARTS"]).open("a") as file:
         file.write("x")
         number = file.tell()

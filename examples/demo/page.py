@@ -29,7 +29,7 @@ _STEPS, _NORMAL_STEPS = 32_000, 127
 
 
 def page(seen: Sequence[Seen], pairs: Sequence[Pair], told: str) -> str:
-    """Renders the page; `told` is the sentence below its title."""
+    """Render the page; `told` is the sentence below its title."""
     clouds = _Clouds()
     different, twice = ([pair for pair in pairs if pair.differ is differ] for differ in (True, False))
     sections = [

@@ -74,7 +74,7 @@ def _pose(one: Seen) -> str:
 
 
 def _before_and_after(figure: Figure, column: int, top: float, before: Sequence[Part], after: Sequence[Part]) -> None:
-    """Draws one above the other, at the largest scale that fits both."""
+    """Draw one above the other, at the largest scale that fits both."""
     views = [_project(parts) for parts in (before, after)]
     size = max(np.abs(places[:, :2] / (_WIDTH, _PANEL)).max() for places, _ in views)
     for row, (places, colours) in enumerate(views):
@@ -84,7 +84,7 @@ def _before_and_after(figure: Figure, column: int, top: float, before: Sequence[
 
 
 def _project(parts: Sequence[Part]) -> tuple[np.ndarray, np.ndarray]:
-    """Projects points into the picture, far ones first, and shades them by their normals."""
+    """Project points into the picture, far ones first, and shade them by their normals."""
     ct, st, cp, sp = *_cos_sin(_EYE[0]), *_cos_sin(_EYE[1])
     camera = np.array([[-st, ct, 0], [-sp * ct, -sp * st, cp], [cp * ct, cp * st, sp]])
     places, colours = [], []

@@ -95,7 +95,7 @@ class Pair:
 
 
 def trial(model: Model, file: Path | None, seed: int) -> tuple[list[Seen], list[Pair]]:
-    """Predicts a procedural shape of each class, and the user's file if there is one."""
+    """Predict a procedural shape of each class, and the user's file if there is one."""
     generator = torch.Generator().manual_seed(seed)
     mine = None if file is None else read(file)
     shapes = {kind: make_shape(kind, seed) for kind in FURNITURE_CLASSES}
@@ -118,7 +118,7 @@ def _look(model: Model, name: str, kind: str | None, shape: Mesh | PointCloud, g
 
 
 def _pairs(model: Model, kind: str, shape: Mesh, seed: int, generator: torch.Generator) -> Iterator[Pair]:
-    """Aligns two scans of one shape, and two shapes of a class, which all face the same way before rotation."""
+    """Align two scans of one shape, and two shapes of a class, which all face the same way before rotation."""
     other = make_shape(kind, seed + 1)
     for what, second in ((f"one {words(kind)}, scanned twice", shape), (f"two different {words(kind)}s", other)):
         source, target = (_scan(kind, kind, one, generator) for one in (second, shape))

@@ -54,10 +54,19 @@ def in_order(
     start: Callable[..., None] | None = None,
     given: tuple[Any, ...] = (),
 ) -> Generator[T]:
-    """`function(*job)` for each job, in order, each on one thread; close it to stop.
+    """Compute `function(*job)` for each job, in order, each on one thread; close the generator to stop.
 
-    Jobs are taken as workers get free. `start(*given)` is called once in each process before its first job. One worker
-    is this process itself; others begin now, before whoever shows progress starts a thread.
+    Jobs are taken as workers become free. Processes start now, before the caller starts a thread to show progress.
+
+    Args:
+        function: of a module, so that processes can import it.
+        jobs: the arguments of each call.
+        workers: number of processes; one worker is this process itself.
+        start: called once in each process, before its first job.
+        given: the arguments of `start`.
+
+    Yields:
+        The results.
 
     Raises:
         ChildProcessError: a process died; one sentence.
@@ -110,7 +119,7 @@ def _in_order(
 def as_done(
     function: Callable[[Job], T], take: Callable[[], Job | None], workers: int, timeout: float | None = None
 ) -> Generator[tuple[Job, T | Lost]]:
-    """`function(job)` in processes that may die: each job with its result as soon as it is done, or why it has none.
+    """Compute `function(job)` in processes that may die; results come as soon as they are there.
 
     Args:
         function: sent to each process once, when that process starts.
@@ -213,7 +222,7 @@ def _serve(pipe: Connection, function: Callable[[Any], Any]) -> None:
 
 
 def leave_unguarded_script() -> None:
-    """Ends this process if it is a worker that has yet to start, and so runs its parent's script a second time.
+    """End this process if it is a worker that has not started yet, and so runs its parent's script a second time.
 
     It would start workers of its own, or wait for what its parent has locked. The parent raises the error.
     """
@@ -223,7 +232,7 @@ def leave_unguarded_script() -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Torch on one thread: another number adds up in another order, and threads on busy cores wait for each other."""
+    """Run torch on one thread: other numbers add up in another order, and threads on busy cores wait for each other."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -234,7 +243,7 @@ def one_thread() -> Iterator[None]:
 
 @contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Lets Ctrl-C wait for the block's end; processes that start in it never see one, and leave it to their parent."""
+    """Delay Ctrl-C until the end of the block; processes that start in it ignore it and leave it to their parent."""
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
@@ -246,11 +255,11 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _way_to_start() -> str:
-    """A fork has torch at once, where a new process imports it for seconds.
+    """Fork if that is safe: a fork has torch at once, while a new process imports it for seconds.
 
-    It has none of its parent's threads, and what one of them had locked stays locked: it is for a parent that has no
-    other thread. Those of torch and BLAS wait meanwhile, and workers need none, as those of torch's DataLoader. Python
-    3.12 and newer warn of forks beside threads of any kind.
+    A fork has none of its parent's threads, and what one of them had locked stays locked, so the parent must have no
+    other thread. Threads of torch and BLAS are idle at that time, and workers need none, like those of torch's
+    DataLoader. Python 3.12 and newer warn about forks beside threads of any kind.
     """
     good = sys.platform == "linux" and sys.version_info < (3, 12) and active_count() == 1
     return "fork" if good else "spawn"
@@ -264,7 +273,7 @@ def _start(begun: Event, start: Callable[..., None] | None, given: tuple[Any, ..
 
 
 def _settle() -> None:
-    """Makes this process a worker: one thread, deaf to Ctrl-C, and gone when its parent is."""
+    """Make this process a worker: on one thread, without Ctrl-C, and ended with its parent."""
     torch.set_num_threads(1)
     _keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be held
@@ -282,7 +291,7 @@ def _keep_freed_memory() -> None:
 
 
 def _end_with_parent() -> None:
-    """A parent that was killed ends no workers, and they would wait for it for ever."""
+    """End this worker when its parent is killed; it would wait for jobs for ever."""
     parent = parent_process()
     if parent is not None:
         parent.join()

@@ -70,7 +70,7 @@ def trained(kind, dtype=torch.float32, classes=4, create=small):
 
 
 def settle(network, capsules):
-    """Normalises in evaluation by these clouds alone, as after a long training."""
+    """Normalise in evaluation by these clouds alone, as after a long training."""
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm1d):
             module.momentum = 1.0

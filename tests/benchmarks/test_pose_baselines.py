@@ -44,7 +44,7 @@ EQUIVARIANT = {"mean LRF": 1e-5, "PCA": 1e-11}
 
 @pytest.fixture(autouse=True)
 def there(request):
-    """Skips what needs a package that is not there."""
+    """Skip what needs a package that is not there."""
     name = getattr(request.node, "callspec", None) and request.node.callspec.params.get("method")
     needed = METHODS[name].package if name in METHODS else None
     if needed:

@@ -21,7 +21,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def open_journal(tmp_path):
-    """Opens the journal; what was open before is closed without a commit, as by a kill."""
+    """Open the journal; what was open before is closed without a commit, as by a kill."""
     opened: list[Journal] = []
 
     def open_it(origin=ORIGIN):

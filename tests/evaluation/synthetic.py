@@ -40,7 +40,7 @@ PARAMETERS = 46_990
 def make_run(
     folder: Path, what=ALL, protocols=("paper", "strict"), *, dataset=None, views=3, accuracy=0.85, **changes
 ) -> Path:
-    """Writes a run of these settings with what has been evaluated under the protocols. → the folder"""
+    """Write a run of these settings with what has been evaluated under the protocols. → the folder"""
     settings = SETTINGS | changes
     dataset = dataset or make_furniture(settings["per_class"])
     (folder / "evaluation").mkdir(parents=True)

@@ -66,7 +66,7 @@ def options(cache):
 
 @pytest.fixture(scope="module")
 def start():
-    """Starts `python -m <arguments>` on one thread; what still runs after the module's tests is ended."""
+    """Start `python -m <arguments>` on one thread; what still runs after the module's tests is ended."""
     started: list[subprocess.Popen[str]] = []
 
     def begin(*arguments: str) -> "subprocess.Popen[str]":
@@ -101,7 +101,7 @@ def finished(start):
 
 @pytest.fixture
 def wait_for_step():
-    """Waits until a run's checkpoint has come to a step, counted over epochs of `steps` each."""
+    """Wait until a run's checkpoint has come to a step, counted over epochs of `steps` each."""
 
     def wait(process: "subprocess.Popen[str]", checkpoint: Path, step: int, steps: int) -> None:
         end = time.monotonic() + 300

@@ -27,7 +27,7 @@ TURNS = torch.ones(10, dtype=torch.long)
 
 @pytest.fixture
 def run(options, tmp_path):
-    """Trains a tiny run into a folder of that name. → the folder"""
+    """Train a tiny run into a folder of that name. → the folder"""
 
     def go(name, *more, **changes):
         result = CliRunner().invoke(app, ["train", *options(tmp_path / name, **changes), *more])

@@ -48,7 +48,7 @@ def test_the_pose_loss_is_between_true_classes_of_a_pair(prediction, tiny):
 
 
 def about(axis, *degrees):
-    """Turns about an axis of the world, (len(degrees), 4)."""
+    """Rotations about an axis of the world, (len(degrees), 4)."""
     return from_rotvec(torch.tensor(degrees)[:, None].deg2rad() * torch.tensor(axis, dtype=torch.float32))
 
 

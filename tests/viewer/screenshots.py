@@ -44,14 +44,14 @@ def take(folder: Path) -> None:
 
 
 def rotate(page: Page) -> None:
-    """Presses "Random rotation", which is made the same each time."""
+    """Press "Random rotation", which is made the same each time."""
     page.driver.execute_script("Math.random = () => 0.37")
     page.press("random")
     page.settle()
 
 
 def save(page: Page, path: Path) -> None:
-    """Takes a screenshot from the top of the panel, without the response time, which depends on the machine."""
+    """Take a screenshot from the top of the panel, without the response time, which depends on the machine."""
     page.driver.execute_script("document.getElementById('panel').scrollTo(0, 0)")
     page.driver.execute_script("document.getElementById('speed').closest('div').hidden = true")
     page.screenshot(path)

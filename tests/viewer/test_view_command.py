@@ -40,7 +40,7 @@ def address_of(process):
 
 
 async def upload(address):
-    """Makes the viewer start its reader."""
+    """Make the viewer start its reader."""
     async with ClientSession() as session, session.ws_connect(f"{address}/socket", max_msg_size=0) as page:
         key = unpack(await page.receive_bytes())[0]["session"]["key"]
         url = f"{address}/upload/{key}"

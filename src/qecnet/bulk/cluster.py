@@ -44,7 +44,7 @@ def share_on_ray(
     workers: int | None = None,
     timeout: float | None = None,
 ) -> Iterator[tuple[Files, list[T | Failure] | Lost]]:
-    """Shares out jobs on a cluster, on as many cores as it has at the time: machines may join and leave.
+    """Share out jobs on a cluster, on as many cores as it has at the time: machines may join and leave.
 
     Args:
         work: what to do with each job; sent to the cluster once.
@@ -126,7 +126,7 @@ class _Actors:
                 )
 
     def _fill(self) -> None:
-        """Starts workers on cores that have none."""
+        """Start workers on cores that have none."""
         if monotonic() - self.looked < _LOOK_SECONDS:
             return
         self.looked = monotonic()
@@ -136,7 +136,7 @@ class _Actors:
             self.starting[actor.versions.remote()] = actor
 
     def _welcome(self, reference: Any) -> None:
-        """Takes a worker that has started; one that died is replaced."""
+        """Take a worker that has started; one that died is replaced."""
         actor = self.starting.pop(reference)
         try:
             versions = self.ray.get(reference)
@@ -155,7 +155,7 @@ class _Actors:
         self.idle.append(actor)
 
     def _end_late(self) -> Iterator[tuple[Files, Lost]]:
-        """Ends workers whose job takes too long."""
+        """End workers whose job takes too long."""
         for reference, (actor, job, since) in [*self.busy.items()]:
             if self.timeout is not None and monotonic() - since > self.timeout:
                 if self.ray.wait([reference], timeout=0)[0]:  # done while the results before it were kept

@@ -21,7 +21,14 @@ _STORE_BYTES = 200_000_000
 
 
 def check_address(address: str) -> None:
-    """Raise a ValueError if Ray is not installed or nothing answers at an address, within a few seconds."""
+    """Check that Ray is installed and that a cluster answers within a few seconds.
+
+    Args:
+        address: as given to `--ray`.
+
+    Raises:
+        ValueError: if not; one sentence.
+    """
     try:
         import ray  # noqa: F401
     except ImportError:

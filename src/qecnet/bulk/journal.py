@@ -73,11 +73,11 @@ class Journal:
         return decode(parse_object(text, self.path), Origin, self.path), bool(finished)
 
     def close(self) -> None:
-        """Forgets what was not committed."""
+        """Forget what was not committed."""
         self._base.close()
 
     def commit(self, *, finished: bool = False) -> None:
-        """Makes everything so far survive; `finished` says that nothing is pending."""
+        """Make everything so far survive; `finished` says that nothing is pending."""
         with self._errors():
             self._base.execute("UPDATE about SET finished = ?", [finished])
             self._base.commit()
@@ -92,7 +92,7 @@ class Journal:
         output_of: Callable[[str], str] | None = None,
         overwrite: bool = False,
     ) -> PlanCounts:
-        """Makes those files pending that are new or have changed.
+        """Make those files pending that are new or have changed.
 
         Args:
             files: paths, in any order; one that comes twice counts once.
@@ -155,7 +155,7 @@ class Journal:
                 yield os.fsdecode(last)
 
     def record(self, file: str, result: Row | Failure) -> None:
-        """Keeps what a pending file gave."""
+        """Keep what a pending file gave."""
         row = None if isinstance(result, Failure) else json.dumps(result, allow_nan=False)
         error = result.error if isinstance(result, Failure) else None
         update = "UPDATE files SET row = ?, error = CAST(? AS TEXT) WHERE file = ?"
@@ -178,7 +178,7 @@ class Journal:
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Raises errors of SQLite as one sentence."""
+        """Raise errors of SQLite as one sentence."""
         try:
             yield
         except sqlite3.OperationalError as error:

@@ -51,7 +51,7 @@ def do_pending(
     show: Callable[[Progress], None],
     fail: Callable[[Failure], None],
 ) -> None:
-    """Does the files of a journal that are pending, and commits every few seconds, at the end and if interrupted.
+    """Process the pending files of a journal, and commit every few seconds, at the end and if interrupted.
 
     Args:
         journal: what is to be done, and where results are kept.

@@ -19,7 +19,14 @@ _JOURNAL = ".journal"
 
 
 def journal_path(results: Path) -> Path:
-    """The journal of a file of results, beside it."""
+    """Name the journal of a file of results.
+
+    Args:
+        results: the file.
+
+    Returns:
+        A path beside it.
+    """
     return results.with_name(results.name + _JOURNAL)
 
 
@@ -36,7 +43,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Reads `3/16`.
+        """Read `3/16`.
 
         Raises:
             ValueError: it is no shard; one sentence.
@@ -70,7 +77,7 @@ class Shard:
 
 
 def merge_shards(results: Path, *, partial: bool = False) -> int:
-    """Joins the results of all shards into one file, sorted by path.
+    """Join the results of all shards into one file, sorted by path.
 
     A file that is in several shards, because the list changed between them, is taken once: its newest answer.
 
@@ -103,6 +110,9 @@ def find_shards(whole: Path, ending: str = "", *, partial: bool = False) -> list
         whole: the path whose parts are beside it.
         ending: the end of its name, which is the end of theirs, too.
         partial: whether some may be missing.
+
+    Returns:
+        The paths of the parts.
 
     Raises:
         ValueError: there are none, they are of several runs, or some are missing; one sentence.

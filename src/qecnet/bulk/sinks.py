@@ -20,7 +20,12 @@ _GROUP = 10_000
 
 
 def write_results(path: Path, rows: Iterable[Row], columns: Columns) -> None:
-    """Writes a table in the format of its suffix, whole or not at all.
+    """Write a table in the format of its suffix, whole or not at all.
+
+    Args:
+        path: the file.
+        rows: one for each shape.
+        columns: their names and types.
 
     Raises:
         ValueError: a suffix that is not known, or Parquet without the library for it.
@@ -32,7 +37,13 @@ def write_results(path: Path, rows: Iterable[Row], columns: Columns) -> None:
 
 
 def check_results_path(path: Path) -> Callable[[Path, Iterable[Row], Columns], None]:
-    """The function that writes such a file.
+    """Find the function that writes a file of results.
+
+    Args:
+        path: the file, whose suffix says the format.
+
+    Returns:
+        The function, which is given the path, the rows and the columns.
 
     Raises:
         ValueError: there is none, or no folder for the file; one sentence that says what to do.
@@ -56,13 +67,26 @@ def check_results_path(path: Path) -> Callable[[Path, Iterable[Row], Columns], N
 
 
 def print_json(rows: Iterable[Row], stream: TextIO, *, flush: bool = False) -> None:
-    """Writes one JSON object per line."""
+    """Write one JSON object per line.
+
+    Args:
+        rows: the objects.
+        stream: where they are written.
+        flush: whether to flush the stream after each line.
+    """
     for row in rows:
         print(json.dumps(row, allow_nan=False), file=stream, flush=flush)
 
 
 def print_csv(rows: Iterable[Row], columns: Columns, stream: TextIO, *, flush: bool = False) -> None:
-    """Writes a header, then one line per row; a quaternion as `w`, `x`, `y` and `z`, and no scores."""
+    """Write a header, then one line per row; a quaternion as `w`, `x`, `y` and `z`, and no scores.
+
+    Args:
+        rows: values by the names of columns.
+        columns: their names and types.
+        stream: where they are written.
+        flush: whether to flush the stream after each line.
+    """
     names = [name for column, kind in columns.items() for name in _flat_names(column, kind)]
     table = csv.DictWriter(stream, ["file", *names, "error"], extrasaction="ignore", lineterminator="\n")
     table.writeheader()

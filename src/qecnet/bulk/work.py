@@ -64,16 +64,33 @@ Share = Callable[[Do[T], Callable[[], Files | None]], Iterator[tuple[Files, list
 def share_among_processes(
     work: Do[T], take: Callable[[], Files | None], workers: int, timeout: float | None = None
 ) -> Iterator[tuple[Files, list[T | Failure] | Lost]]:
-    """Shares out jobs among processes of this machine; `timeout` is the seconds that a job may take."""
+    """Share out jobs among processes of this machine.
+
+    Args:
+        work: what is done with the files of a job.
+        take: returns the next job, or None if there is none now.
+        workers: number of processes.
+        timeout: seconds that a job may take.
+
+    Yields:
+        Each job with its results, or why it has none.
+    """
     return as_done(work, take, workers, timeout)
 
 
 def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator[list[tuple[str, T | Failure]]]:
-    """The result of each file, exactly once; those of a job come together, as soon as it is done.
+    """Process each file exactly once.
 
-    When a worker dies or takes too long, its files are asked again one by one. A file whose worker dies each time, or
-    that takes too long alone, gives a `Failure`.
-    Memory does not grow with the number of files.
+    When a worker dies or takes too long, its files are processed again one by one. A file whose worker dies each time,
+    or that takes too long alone, gives a `Failure`. Memory does not grow with the number of files.
+
+    Args:
+        work: what is done with the files of a job.
+        files: their paths.
+        share: distributes jobs, such as `share_among_processes`.
+
+    Yields:
+        The files of a job with their results, as soon as the job is done.
     """
     rest = iter(files)
     alone: deque[tuple[Files, int]] = deque()

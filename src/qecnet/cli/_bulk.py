@@ -55,7 +55,7 @@ def run_bulk(
     settings: Mapping[str, Any],
     **planning: Any,
 ) -> None:
-    """Does what is new, changed or left over of an earlier run, and writes all results.
+    """Process what is new, changed or left over from an earlier run, and write all results.
 
     Args:
         options: which files, and where results go.
@@ -164,7 +164,7 @@ def _pack(answer: Answer) -> bytes:
 
 
 def note_failed_before(count: int) -> None:
-    """Says how many files were skipped because they failed before."""
+    """Print how many files were skipped because they failed before."""
     if count:
         files = (
             "1 file failed before and was skipped" if count == 1 else f"{count:,} files failed before and were skipped"
@@ -173,7 +173,7 @@ def note_failed_before(count: int) -> None:
 
 
 def end_stopped(progress: Progress) -> NoReturn:
-    """Ends a command that was interrupted, with a sentence; a progress without a total is that of a run that lists."""
+    """End a command that was interrupted, with a sentence; a progress without a total is that of a run that lists."""
     left = f"{progress.total - progress.done:,} files are left; " if progress.total else ""
     typer.echo(f"stopped: {left}run the same command again to continue", err=True)
     raise typer.Exit(130)
@@ -204,7 +204,7 @@ class ProgressLine:
         typer.echo(f"\r{text}{left}\033[K" if self.terminal else f"{text}{left}", err=True, nl=not self.terminal)
 
     def clear(self) -> None:
-        """Removes the line."""
+        """Remove the line."""
         if self.terminal:
             typer.echo("\r\033[K", err=True, nl=False)
 

@@ -32,7 +32,7 @@ _INDEXES = re.compile(rf"{INDEX}(-\d+-of-\d+)?")
 
 
 def find_shapes(arguments: Iterable[str], listed: str | None = None) -> tuple[list[Path], list[Failure]]:
-    """Lists the files that arguments and a list refer to; the arguments are those of `iterate_shapes`.
+    """List the files that arguments and a list refer to; the arguments are those of `iterate_shapes`.
 
     Returns:
         The files, in order; and what cannot be found or opened.
@@ -42,7 +42,7 @@ def find_shapes(arguments: Iterable[str], listed: str | None = None) -> tuple[li
 
 
 def iterate_shapes(arguments: Iterable[str], listed: str | None, fail: Callable[[Failure], None]) -> Iterator[Path]:
-    """Goes through the files that arguments and a list refer to, in order, without keeping them.
+    """Iterate over the files that arguments and a list refer to, in order, without keeping them.
 
     Args:
         arguments: files, folders and glob patterns.
@@ -91,7 +91,7 @@ def _lines(listed: str | None) -> Iterator[str]:
 
 
 def _walk(folder: Path, fail: Callable[[Failure], None]) -> Iterator[Path]:
-    """Goes through the shape files below a folder, sorted, and says on standard error how many other files there are.
+    """Iterate over the shape files below a folder, sorted, and print on standard error how many other files there are.
 
     Hidden files and READMEs are left out silently; so are indexes.
     """
@@ -138,7 +138,7 @@ def _has_points(path: Path) -> bool:
 
 
 def with_progress(results: Iterable[T], task: str, total: int, *, silent: bool = False) -> Iterator[T]:
-    """Shows a progress bar on standard error while results are consumed, if that is a terminal."""
+    """Show a progress bar on standard error while results are consumed, if that is a terminal."""
     if silent or total < 2 or not sys.stderr.isatty():
         yield from results
         return

@@ -10,7 +10,7 @@ from threading import current_thread, main_thread
 
 @contextmanager
 def quiet_interrupts() -> Iterator[None]:
-    """Lets an interrupt end the process at once, as it does a program that handles none."""
+    """Let an interrupt end the process at once, as it does a program that handles none."""
     if current_thread() is not main_thread():
         yield
         return

@@ -21,7 +21,7 @@ _ASCII = {"°": " deg", "–": "-", "×": "x", "…": "...", "→": "->"}
 
 @contextmanager
 def one_sentence() -> Iterator[None]:
-    """Turns errors that users can fix (bad input, unwritable output) into one sentence on stderr and exit code 1."""
+    """Turn errors that users can fix (bad input, unwritable output) into one sentence on stderr and exit code 1."""
     try:
         yield
     except BrokenPipeError:
@@ -32,7 +32,7 @@ def one_sentence() -> Iterator[None]:
 
 
 def use_plain_characters(*streams: TextIO) -> None:
-    """Makes streams that cannot encode a character write a readable substitute, such as `deg` for `°`."""
+    """Make streams that cannot encode a character write a readable substitute, such as `deg` for `°`."""
     codecs.register_error("qec-plain", _substitute)
     for stream in streams:
         if hasattr(stream, "reconfigure"):
@@ -45,7 +45,7 @@ def _substitute(error: UnicodeError) -> tuple[str, int]:
 
 
 def discard_output() -> None:
-    """Sends the rest of standard output nowhere, so that Python does not report a closed pipe when it exits."""
+    """Send the rest of standard output nowhere, so that Python does not report a closed pipe when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -58,7 +58,7 @@ def angle_about_axis(pose: Sequence[float]) -> str:
 
 
 def print_table(columns: dict[str, int], rows: Iterable[tuple[str, ...]], first_width: int) -> None:
-    """Prints each row as soon as it is there; a column's width is negative where it is aligned to the right.
+    """Print each row as soon as it is there; a column's width is negative where it is aligned to the right.
 
     Args:
         columns: headings and widths of all columns but the first.

@@ -112,7 +112,7 @@ def classify(
 
 
 def _report_failures(results: Iterable[Answer | Failure], failed: list[Failure]) -> Iterator[Answer | Failure]:
-    """Prints failures on standard error and collects them."""
+    """Print failures on standard error and collect them."""
     for result in results:
         if result.error is not None:
             failed.append(result)

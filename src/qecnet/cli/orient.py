@@ -30,7 +30,7 @@ _COLUMNS: Columns = {"output": "text", "label": "text", "confidence": "number", 
 
 
 def _write_columns(answer: Answer, placement: Placement, **writing: Any) -> dict[str, Any] | Failure:
-    """Writes an answer of a bulk run, in a worker."""
+    """Write an answer of a bulk run, in a worker."""
     from qecnet.models import Failure
 
     row = _write(answer, Path(placement.output_of(answer.name)), **writing)
@@ -131,7 +131,7 @@ def orient(
 
 
 def _create_folder(folder: Path) -> None:
-    """Creates the folder of a bulk run, or raises an OSError of one sentence if files cannot be written there."""
+    """Create the folder of a bulk run, or raise an OSError of one sentence if files cannot be written there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
@@ -144,7 +144,7 @@ def _create_folder(folder: Path) -> None:
 def _write(
     answer: Answer, target: Path, *, output_up: str | None, min_confidence: float, dry_run: bool = False
 ) -> dict[str, Any] | Failure:
-    """Writes the file that was oriented and describes it, or says why not."""
+    """Write the file that was oriented and describe it, or say why not."""
     import numpy as np
 
     from qecnet.algebra import conjugate, from_matrix, multiply, to_matrix

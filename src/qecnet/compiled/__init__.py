@@ -26,7 +26,10 @@ _on = True
 
 
 def use_compiled_operators(on: bool = True) -> bool:
-    """Switch compiled operators on (the default), or off with `on=False`.
+    """Switch compiled operators on (the default) or off.
+
+    Args:
+        on: False switches them off.
 
     Returns:
         Whether they are in use now; never where the package was installed without a C++ compiler.

@@ -1,6 +1,6 @@
 """Solids that furniture is put together from. Each is a loft: a skin over rings of points, closed at both ends.
 
-z is up and a piece's front looks to −y. Sizes are in metres, as a user's own coordinates.
+z is up and a piece's front faces −y. Sizes are in metres, as a user's own coordinates.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def round_corners(path: Array, steps: int = 5) -> Array:
 
 
 def lathe(profile: Sequence[tuple[float, float]], sides: int = 24) -> Solid:
-    """The profile's (radius, height) turned about the z axis; from outside the profile goes up."""
+    """The profile's (radius, height) rotated about the z axis; from outside the profile goes up."""
     return loft(np.stack([oval(r, r, z, sides=sides) for r, z in profile]))
 
 

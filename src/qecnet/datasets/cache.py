@@ -172,7 +172,7 @@ def _layout(
 
 
 def _build(path: Path, layout: Layout, items: Sequence[Item], task: Task, workers: int, progress: bool) -> None:
-    """Writes the missing records to a temporary file, then renames it."""
+    """Write the missing records to a temporary file, then rename it."""
     part = path.with_name(path.name + ".part")
     done = good_records(part, layout)
     record = layout.record.itemsize

@@ -90,6 +90,9 @@ def sample_view(shape: Mesh | PointCloud, generator: torch.Generator, config: Vi
         generator: decides everything that is random.
         config: of the cameras.
 
+    Returns:
+        The visible points, with the position of the camera.
+
     Raises:
         ValueError: if all points of the shape are the same, or cameras hardly see it from any side.
     """
@@ -115,13 +118,16 @@ def sample_view(shape: Mesh | PointCloud, generator: torch.Generator, config: Vi
 def sample_view_from(
     shape: Mesh | PointCloud, camera: Tensor, generator: torch.Generator, config: ViewConfig | None = None
 ) -> View:
-    """See a shape from a given place.
+    """See a shape from a given position.
 
     Args:
         shape: as for `sample_view`.
-        camera: (3,) where the camera is, in the shape's coordinates.
+        camera: (3,), the position of the camera, in the shape's coordinates.
         generator: decides everything that is random.
         config: of the camera; its number and distance do not matter.
+
+    Returns:
+        The visible points, with the position of the camera.
 
     Raises:
         ValueError: if all points of the shape are the same, or the camera is inside its sphere or hardly sees it.

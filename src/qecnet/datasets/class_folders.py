@@ -88,7 +88,14 @@ def list_members(path: Path) -> list[zipfile.ZipInfo]:
 
 
 def is_ignored(name: str) -> bool:
-    """Whether a file or folder of this name holds no shapes: hidden ones, `README`, `LICENSE` and `__MACOSX`."""
+    """Tell whether a file or folder is ignored: hidden ones, `README`, `LICENSE` and `__MACOSX` contain no shapes.
+
+    Args:
+        name: its name, without its folder.
+
+    Returns:
+        True if it is ignored.
+    """
     return name.startswith((".", "__MACOSX")) or name.lower().partition(".")[0] in ("readme", "license")
 
 

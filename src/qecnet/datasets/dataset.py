@@ -129,5 +129,12 @@ def stratified_split(labels: Sequence[int], share: float, seed: int) -> tuple[li
 
 
 def derive_seed(*numbers: int) -> int:
-    """A seed for one part of a whole (a shape, an epoch), unrelated to the seeds of its neighbours."""
+    """Derive a seed for one part of a whole (a shape, an epoch), unrelated to the seeds of its neighbours.
+
+    Args:
+        numbers: the seed of the whole, then what identifies the part.
+
+    Returns:
+        The seed.
+    """
     return int(np.random.SeedSequence(numbers).generate_state(1)[0])

@@ -38,8 +38,11 @@ def make_shape(kind: str, seed: int) -> Mesh:
     """Make one piece of furniture.
 
     Args:
-        kind: One of `FURNITURE_CLASSES`.
-        seed: The same seed makes the same piece.
+        kind: one of `FURNITURE_CLASSES`.
+        seed: the same seed makes the same piece.
+
+    Returns:
+        A closed mesh, upright.
     """
     if kind not in _MAKERS:
         raise ValueError(f"{kind} is not a class of procedural furniture; use one of {', '.join(FURNITURE_CLASSES)}")
@@ -51,8 +54,11 @@ def make_furniture(per_class: int = 100, seed: int = 0) -> Dataset:
     """Make the dataset `shapes`.
 
     Args:
-        per_class: Number of pieces of each class, the last fifth of which (at least one) is the test split.
-        seed: A piece depends on this, its class and its number only, not on how many there are.
+        per_class: number of pieces of each class, the last fifth of which (at least one) is the test split.
+        seed: a piece depends on this, its class and its number only, not on how many there are.
+
+    Returns:
+        The dataset.
     """
     if per_class < 2:
         raise ValueError(f"per_class is {per_class}; a train and a test split need at least 2")

@@ -57,7 +57,14 @@ SYMMETRIES = {
 
 
 def symmetry_of(class_name: str) -> SymmetryGroup:
-    """The declared symmetry group of a class; `NO_SYMMETRY` where none is declared."""
+    """Look up the declared symmetry group of a class.
+
+    Args:
+        class_name: its name.
+
+    Returns:
+        The group; `NO_SYMMETRY` if none is declared.
+    """
     return SYMMETRIES.get(class_name, NO_SYMMETRY)
 
 
@@ -70,5 +77,12 @@ _FACING_ANY_WAY = {
 
 
 def training_symmetry(class_name: str) -> int:
-    """The number of rotations about z that training does not distinguish for a class; 0 stands for all of them."""
+    """Count the rotations about z that training does not distinguish for a class.
+
+    Args:
+        class_name: its name.
+
+    Returns:
+        Their number; 0 stands for all of them.
+    """
     return 0 if class_name in _FACING_ANY_WAY else symmetry_of(class_name).order or 0

@@ -26,9 +26,9 @@ def count_principal_cells(points: OrientedPoints) -> NDArray[np.float64]:
     positions = points.positions[points.valid].double().numpy()
     centred = positions - positions.mean(0)
     axes = np.linalg.eigh(centred.T @ centred)[1]
-    turned = centred @ axes
-    turned *= np.where((turned**3).sum(0) < 0, -1, 1)
-    scaled = turned / np.abs(turned).max()
+    rotated = centred @ axes
+    rotated *= np.where((rotated**3).sum(0) < 0, -1, 1)
+    scaled = rotated / np.abs(rotated).max()
     edges = np.linspace(-1, 1, _CELLS + 1)
     return _roots(np.histogramdd(scaled, [edges] * 3)[0])
 

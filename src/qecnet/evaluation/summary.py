@@ -50,22 +50,51 @@ class SummaryTable:
 
 
 def format_percent(share: float | None) -> str:
-    """Format a share of 0..1 as 91.3%."""
+    """Format a share as 91.3%.
+
+    Args:
+        share: from 0 to 1, or None for a dash.
+
+    Returns:
+        The text.
+    """
     return DASH if share is None else f"{100 * share:.1f}%"
 
 
 def format_interval(interval: tuple[float, float]) -> str:
-    """Format an interval of shares as 89.6 – 92.9%."""
+    """Format an interval of shares as 89.6 – 92.9%.
+
+    Args:
+        interval: its two ends, from 0 to 1.
+
+    Returns:
+        The text.
+    """
     return f"{100 * interval[0]:.1f} – {format_percent(interval[1])}"
 
 
 def format_error(value: float | None, digits: int = 3) -> str:
-    """Format a relative angular error, angle/π."""
+    """Format a relative angular error.
+
+    Args:
+        value: angle/π, or None for a dash.
+        digits: number of decimals.
+
+    Returns:
+        The text.
+    """
     return DASH if value is None else f"{value:.{digits}f}"
 
 
 def format_degrees(value: float | None) -> str:
-    """Format a relative angular error in degrees: 4.0° or 27°."""
+    """Format a relative angular error in degrees: 4.0° or 27°.
+
+    Args:
+        value: angle/π, or None for a dash.
+
+    Returns:
+        The text.
+    """
     return DASH if value is None else f"{180 * value:.1f}°" if value < 0.1 else f"{180 * value:.0f}°"
 
 

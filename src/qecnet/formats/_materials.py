@@ -35,7 +35,7 @@ class MaterialCopy:
 
     @contextmanager
     def write(self) -> Iterator[None]:
-        """Writes the copies; if one of them or the block fails, none is left."""
+        """Write the copies; if one of them or the block fails, none is left."""
         try:
             for path, data in self._planned.items():
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ class MaterialCopy:
                     break
 
     def _place(self, name: PurePath, data: bytes) -> bytes:
-        """Plans a copy, and returns its name relative to the target's folder."""
+        """Plan a copy, and return its name relative to the target's folder."""
         folder = self._target.parent
         for candidate in (name, name.with_name(f"{self._target.stem}-{name.name}")):
             path = folder / candidate

@@ -30,7 +30,7 @@ class Parts(NamedTuple):
 
 
 def check_unpacked_size(size: int) -> None:
-    """Refuses compressed data that would unpack to more bytes than the user allows, before anything is allocated."""
+    """Refuse compressed data that would unpack to more bytes than the user allows, before anything is allocated."""
     try:
         limit = float(os.environ.get(_LIMIT_NAME, _LIMIT_MB))
     except ValueError:

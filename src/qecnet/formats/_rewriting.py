@@ -40,7 +40,7 @@ def find_triples(text: bytes, keyword: bytes) -> Words:
 
 
 def move_named_words(data: bytes, words: Words, names: list[str], normals: tuple[str, ...], motion: Motion) -> bytes:
-    """Moves x, y, z and, where there are any, normals in a table of words with a name for each column."""
+    """Move x, y, z and, where there are any, normals in a table of words with a name for each column."""
     rows = words.reshape(-1, len(names), 2)
     points, directions = (rows[:, [names.index(n) for n in group if n in names]] for group in (XYZ, normals))
     return move_words(data, points, directions if directions.shape[1] == 3 else None, motion)

@@ -120,7 +120,7 @@ def _move_npz(data: bytes, motion: Motion) -> bytes:
 
 
 def _copy_packed(data: bytes, info: zipfile.ZipInfo, target: zipfile.ZipFile) -> None:
-    """Copies a member of the archive `data` as it is packed, without unpacking it."""
+    """Copy a member of the archive `data` as it is packed, without unpacking it."""
     names = struct.unpack_from("<HH", data, info.header_offset + _NAME_LENGTHS)
     start = info.header_offset + _LOCAL_HEADER + sum(names)
     assert target.fp is not None

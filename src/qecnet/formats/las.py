@@ -67,7 +67,7 @@ def _load(data: bytes) -> Any:
 
 @contextmanager
 def _silence_decoder() -> Iterator[None]:
-    """Discards what is written to stderr meanwhile: the decoder of LAZ prints a backtrace before it raises."""
+    """Discard what is written to stderr meanwhile: the decoder of LAZ prints a backtrace before it raises."""
     with _stderr_lock, ExitStack() as stack:
         try:
             nowhere = stack.enter_context(open(os.devnull, "wb"))
@@ -82,7 +82,7 @@ def _silence_decoder() -> Iterator[None]:
 
 
 def _check_records(data: bytes) -> None:
-    """Refuses more records than the file has room for: laspy would read them one by one."""
+    """Refuse more records than the file has room for: laspy would read them one by one."""
     for place, least, since in ((100, 54, 0), (243, 60, 4)):  # variable length records, and extended ones
         if len(data) >= place + 4 and data[25] >= since:
             (count,) = struct.unpack_from("<I", data, place)
@@ -91,7 +91,7 @@ def _check_records(data: bytes) -> None:
 
 
 def _check_chunk_size(header: Any) -> None:
-    """Refuses chunks of no points, or of more than any writer makes: the decoder of LAZ allocates a whole one."""
+    """Refuse chunks of no points, or of more than any writer makes: the decoder of LAZ allocates a whole one."""
     for record in header.vlrs.get("LasZipVlr"):
         (size,) = struct.unpack_from("<I", record.record_data, 12)
         if size != _VARIABLE_CHUNKS and not 0 < size <= max(header.point_count, _LARGEST_CHUNK):
@@ -99,7 +99,7 @@ def _check_chunk_size(header: Any) -> None:
 
 
 def _check_chunks(data: bytes, start: int, points: int) -> None:
-    """Refuses a table of more chunks than points: the decoder of LAZ would end the process when memory runs out."""
+    """Refuse a table of more chunks than points: the decoder of LAZ would end the process when memory runs out."""
     place = int.from_bytes(data[start : start + 8], "little", signed=True)
     if place == -1:  # a file that was written as a stream has it at its end
         place = int.from_bytes(data[-8:], "little", signed=True)
@@ -117,7 +117,7 @@ def _move(data: bytes, motion: Motion) -> bytes:
 
 
 def _set_points(file: Any, points: Array) -> None:
-    """Stores points with the file's own resolution, or a coarser one if they would not fit."""
+    """Store points with the file's own resolution, or a coarser one if they would not fit."""
     low, high = points.min(0), points.max(0)
     offsets = np.round((low + high) / 2)
     scales = np.maximum(file.header.scales, 10.0 ** np.ceil(np.log10(np.maximum(high - low, 1e-300) / _STEPS)))

@@ -200,7 +200,7 @@ def _walk(body: memoryview, element: _Element) -> tuple[_Lists, int]:
 
 
 def _check_rows(body: memoryview, element: _Element) -> None:
-    """Refuses more rows than the bytes have room for, even if every list is empty, before any row is read."""
+    """Refuse more rows than the bytes have room for, even if every list is empty, before any row is read."""
     smallest = sum(np.dtype(p.counted_by or p.type).itemsize for p in element.properties)
     if element.rows * smallest > len(body):
         raise _cut_short(element)

@@ -94,7 +94,7 @@ def _parse_scene(data: bytes, kind: str) -> Parts:
 
 
 def _check_gltf(document: dict[str, Any], size: int) -> None:
-    """Refuses data in other files, and more elements than the file has room for."""
+    """Refuse data in other files, and more elements than the file has room for."""
     try:
         buffers = [str(buffer.get("uri", _INSIDE)) for buffer in document.get("buffers", [])]
         counts = [int(accessor["count"]) for accessor in document.get("accessors", [])]
@@ -169,7 +169,7 @@ def _move_gltf(data: bytes, motion: Motion) -> bytes:
 
 
 def _move_document(document: dict[str, Any], motion: Motion) -> bytes:
-    """Puts a node with the motion above the root nodes of each scene; all else stays as it was."""
+    """Put a node with the motion above the root nodes of each scene; all else stays as it was."""
     nodes = document.setdefault("nodes", [])
     for scene in document.get("scenes", []):
         if roots := scene.get("nodes"):

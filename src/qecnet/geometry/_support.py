@@ -41,12 +41,12 @@ class Centred:
     )
 
     def of(self, positions: Tensor) -> Array:
-        """Brings (M, 3) positions given in the cloud's own coordinates along."""
+        """Convert (M, 3) positions from the cloud's own coordinates."""
         return (to_array(positions) - self.centre) / self.radius
 
     @cached_property
     def tree(self) -> cKDTree:
-        """Finds neighbours among `points`."""
+        """Find neighbours among `points`."""
         return search_tree(self.points)
 
     def cells(self, kind: type[np.floating]) -> tuple[Array, Array]:
@@ -92,7 +92,7 @@ def search_tree(points: Array) -> cKDTree:
 
 
 def centred(points: Tensor) -> Centred:
-    """Takes the centroid off (N, 3) points and divides by the largest radius, that of outlying points left out."""
+    """Centre (N, 3) points and divide them by the largest radius, without outlying points."""
     array = to_array(points)
     centre = array[0] + (array - array[0]).mean(0)
     array = array - centre
@@ -123,7 +123,7 @@ def to_array(tensor: Tensor) -> Array:
 
 
 def check_cloud(points: Tensor, what: str = "points") -> None:
-    """Refuses anything but (N, 3) finite floating point values, N ≥ 1."""
+    """Refuse anything but (N, 3) finite floating point values, N ≥ 1."""
     if points.ndim != 2 or points.shape[1] != 3 or len(points) == 0 or not points.is_floating_point():
         raise ValueError(
             f"{what} have the shape {tuple(points.shape)} and {points.dtype}; give one cloud of (N, 3) floats, N ≥ 1"

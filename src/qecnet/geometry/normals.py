@@ -31,7 +31,7 @@ def fit_normals(
         at: (M,) indices, (M, 3) positions, or None for all points.
         radius: fit all points within this distance, or
         neighbours: fit this many nearest; exactly one of the two.
-        sign: "inward" (towards the cloud's centroid: the release), "outward", a viewpoint (3,) to look towards, or
+        sign: "inward" (towards the cloud's centroid: the release), "outward", a viewpoint (3,) to point towards, or
             reference normals (N, 3) of the points to agree with (a row of zeros: unknown).
 
     Returns:
@@ -54,7 +54,7 @@ def fit_normals(
 
 
 def signed(planes: Planes, queries: Array, cloud: Centred, sign: Sign) -> tuple[Array, Array]:
-    """Gives the normals at centred `queries` the side that `fit_normals`' rule asks for: normals (M, 3), valid (M,)."""
+    """Give the normals at centred `queries` the side that `fit_normals`' rule asks for: normals (M, 3), valid (M,)."""
     reference = _reference(queries, cloud, sign)
     side = (planes.normals * reference).sum(1)
     doubt = planes.tilt * np.sqrt(np.square(reference).sum(1))

@@ -31,7 +31,7 @@ class PrepareConfig:
         frames: number of places that get a frame, by farthest point sampling.
         method: of the frames, see `local_frames`; "none" estimates none: every point is valid and has the identity.
         radii: of the frames, for a cloud of radius 1, or None for `default_radii`.
-        sign: the side that normals look to: "inward", "outward", "normals" for that of the cloud's own normals, or
+        sign: the side that normals point to: "inward", "outward", "normals" for that of the cloud's own normals, or
             "camera" for that of the cloud's viewpoint, and outward where it is not known.
         candidates: whether to propose candidate poses, see `propose_poses`.
     """

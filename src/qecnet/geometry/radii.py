@@ -46,16 +46,19 @@ _STEP = 1.05
 
 
 def default_radii(points: Tensor) -> Radii:
-    """The release's radii times the cloud's radius, each widened to hold enough points where the cloud is sparse.
+    """Choose radii for a cloud: the release's times the cloud's radius, each widened to contain enough points.
 
     Stray points do not count: a point three times as far from the centroid as 99 in 100 are is left out of the radius.
 
     The spacing is taken at up to 512 places evenly spread over the distances from the centroid, a choice that
     neither a rotation nor the order of the points changes, as the median distance to the 12th neighbour. Widening
-    goes in steps of 5%, so that rounding does not move the radii.
+    goes in steps of 5%, so that rounding does not change the radii.
 
     Args:
         points: (N, 3).
+
+    Returns:
+        The radii, in the units of the cloud.
     """
     check_cloud(points)
     return radii_of(centred(points))

@@ -85,7 +85,16 @@ def choose_farthest(cloud: Centred, count: int, points: Tensor, start: int | Non
 
 
 def random_points(points: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Choose (count,) int64 indices of distinct points of (N, 3), every subset equally likely."""
+    """Choose distinct points at random, every subset equally likely.
+
+    Args:
+        points: (N, 3).
+        count: how many to choose, at most N.
+        generator: makes the choice.
+
+    Returns:
+        (count,) int64 indices.
+    """
     _check_count(count, len(points))
     return torch.randperm(len(points), generator=generator)[:count].to(points.device)
 

@@ -41,7 +41,14 @@ def check_viewpoint(cloud: PointCloud) -> None:
 
 
 def drop_implausible_viewpoint(cloud: PointCloud) -> PointCloud:
-    """Forget a viewpoint that a file gives and that `check_viewpoint` refuses."""
+    """Drop the viewpoint of a file if `check_viewpoint` refuses it.
+
+    Args:
+        cloud: as read from the file.
+
+    Returns:
+        The cloud, without the viewpoint if it was refused.
+    """
     try:
         check_viewpoint(cloud)
     except ValueError:

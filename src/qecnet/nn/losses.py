@@ -7,7 +7,16 @@ from ..algebra import angular_distance
 
 
 def spread_loss(activations: Tensor, labels: Tensor, margin: float = 0.1) -> Tensor:
-    """`Σ_{i≠t} max(0, m − (a_t − a_i))²`, averaged over clouds (Sabour et al. 2018). (B, C), (B) → ()."""
+    """Compute the spread loss `Σ_{i≠t} max(0, m − (a_t − a_i))²`, averaged over clouds (Sabour et al. 2018).
+
+    Args:
+        activations: a, (B, C).
+        labels: t, (B,).
+        margin: m.
+
+    Returns:
+        ().
+    """
     _check(activations, labels)
     target = activations.gather(-1, labels[:, None])
     short = (margin - (target - activations)).clamp_min(0) ** 2
@@ -15,19 +24,42 @@ def spread_loss(activations: Tensor, labels: Tensor, margin: float = 0.1) -> Ten
 
 
 def spread_margin(progress: float, first: float = 0.2, last: float = 0.9) -> float:
-    """A margin that grows linearly with training, from `first` at progress 0 to `last` at 1 (Sabour et al. 2018)."""
+    """Compute a margin that grows linearly in the course of training (Sabour et al. 2018).
+
+    Args:
+        progress: from 0 to 1.
+        first: the margin at progress 0.
+        last: the margin at progress 1.
+
+    Returns:
+        The margin.
+    """
     return first + (last - first) * min(max(progress, 0.0), 1.0)
 
 
 def rotation_loss(poses: Tensor, targets: Tensor) -> Tensor:
-    """The mean geodesic distance δ (Eq. 3) in radians. (..., 4), (..., 4), WXYZ → ()."""
+    """Compute the mean geodesic distance δ (Eq. 3).
+
+    Args:
+        poses: (..., 4), WXYZ.
+        targets: (..., 4), WXYZ.
+
+    Returns:
+        (), in radians.
+    """
     return angular_distance(poses, targets).mean()
 
 
 def upright_distance(poses: Tensor, turns: Tensor) -> Tensor:
-    """How far poses are from upright, in radians, up to turns about z that make no difference. (..., 4), (...) → (...).
+    """Compute the distance of poses from upright, up to rotations about z that make no difference.
 
-    `turns` evenly spaced turns about z count as one, the identity among them: 1 for no symmetry, 0 for any turn.
+    Args:
+        poses: (..., 4), WXYZ.
+        turns: (...), the number of evenly spaced rotations about z that count as one, the identity among them: 1 for no
+            symmetry, 0 for any rotation.
+
+    Returns:
+        (...), in radians.
     """
     with torch.no_grad():
         twist = 2 * torch.atan2(poses[..., 3], poses[..., 0])  # the turn about z that comes nearest
@@ -39,9 +71,15 @@ def upright_distance(poses: Tensor, turns: Tensor) -> Tensor:
 
 
 def cross_entropy(activations: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Cross-entropy of the activations, each cloud's divided by their sum. (B, C), (B) → ().
+    """Compute the cross-entropy of activations, each cloud's divided by their sum.
 
-    `smoothing` is the share of the label that is spread over all classes.
+    Args:
+        activations: (B, C).
+        labels: (B,).
+        smoothing: share of the label that is spread over all classes.
+
+    Returns:
+        ().
     """
     _check(activations, labels)
     logarithms = activations.clamp_min(torch.finfo(activations.dtype).tiny).log()

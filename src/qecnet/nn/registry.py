@@ -135,22 +135,52 @@ def list_networks() -> list[str]:
 
 
 def network_config(name: str, classes: int, **options: Any) -> NetworkConfig:
-    """The configuration of a registered network, with changes by field name."""
+    """Get the configuration of a registered network.
+
+    Args:
+        name: of the network.
+        classes: number of classes.
+        options: fields of the configuration that differ from the registered ones.
+
+    Returns:
+        The configuration.
+    """
     return replace(_entry(name).config, classes=classes, **options)
 
 
 def training_defaults(name: str) -> Mapping[str, Any]:
-    """The settings of training that are usual for a registered network."""
+    """Get the training settings that are usual for a registered network.
+
+    Args:
+        name: of the network.
+
+    Returns:
+        The settings by name.
+    """
     return _entry(name).training
 
 
 def has_poses(name: str) -> bool:
-    """Whether a registered network predicts poses."""
+    """Tell whether a registered network predicts poses.
+
+    Args:
+        name: of the network.
+
+    Returns:
+        True if it does.
+    """
     return _entry(name).network.has_poses
 
 
 def reads_candidates(name: str) -> bool:
-    """Whether a registered network reads candidate poses."""
+    """Tell whether a registered network reads candidate poses.
+
+    Args:
+        name: of the network.
+
+    Returns:
+        True if it does.
+    """
     return _entry(name).network.reads_candidates
 
 
@@ -158,9 +188,12 @@ def create_network(name: str, classes: int, **options: Any) -> Network:
     """Create a registered network, with first weights from torch's global generator.
 
     Args:
-        name: "paper", "release", "features", or one that `register_network` was told of.
+        name: "paper", "release", "features", "upright", or one that was registered by `register_network`.
         classes: number of classes.
         options: fields of its configuration that differ from the registered ones.
+
+    Returns:
+        The network, untrained.
     """
     return _entry(name).network(network_config(name, classes, **options))
 

@@ -34,7 +34,7 @@ def route(
     shift: Tensor | float = 0.0,
     gradients: Gradients = "last",
 ) -> Routed:
-    """Algorithm 1: `votes` v_ij (..., M, L, 4) WXYZ of L input for M output capsules, input `activations` (..., L).
+    """Route votes to the poses and activations of output capsules (Algorithm 1).
 
     - `weighting="sigmoid"`, as printed: weight `αᵢ sigmoid(−δ)`, agreement `−mean δ`.
     - `weighting="linear"`, as released: weight `w ← w αᵢ (1 − δ/π)`, compounding, agreement `mean w (1 − δ/π)`.
@@ -43,10 +43,21 @@ def route(
     The activation of an output capsule is `sigmoid(scale · agreement + shift)`. Inputs of activation 0 are masked: they
     have no part in any mean, bit for bit. A capsule with no unmasked input has the identity as pose and activation 0.
 
-    `gradients="last"` differentiates the last mean and the agreement and takes the weights that earlier iterations led
-    to as given; `"all"` differentiates every iteration. The default is the release's, and cheaper. Which learns
-    better is not settled: in `results/gradients.csv` (`benchmarks/compare_gradients.py`, three seeds) "all" is ahead by
-    less than its spread over seeds.
+    Args:
+        votes: v_ij (..., M, L, 4), WXYZ, of L input capsules for M output capsules.
+        activations: (..., L), of the input capsules.
+        iterations: number of iterations.
+        weighting: how a vote's distance δ from the mean changes its weight.
+        exponent: q, for `weighting="lq"`.
+        scale: of the agreement.
+        shift: added to the scaled agreement.
+        gradients: "last" differentiates the last mean and the agreement and takes the weights that earlier iterations
+            led to as given; "all" differentiates every iteration. The default is the release's, and cheaper. Which
+            learns better is not settled: in `results/gradients.csv` (`benchmarks/compare_gradients.py`, three seeds)
+            "all" is ahead by less than its spread over seeds.
+
+    Returns:
+        Poses, activations and weights of the output capsules.
     """
     check_routing(iterations, weighting, exponent, gradients)
     _check(votes, activations)

@@ -1,7 +1,7 @@
-"""Activations as probabilities: one number, the temperature, makes a network as sure as it is right.
+"""Calibration of activations by one number, the temperature, so that confidence matches accuracy.
 
-Fitted on shapes that were not trained on, it changes neither which class is first nor the order of the others. The
-probabilities of candidate orientations have a temperature of their own.
+It is fitted on held-out shapes, and does not change the order of the classes. The probabilities of candidate
+orientations have a temperature of their own.
 """
 
 import math
@@ -63,7 +63,7 @@ def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations
 
 
 def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor:
-    """Which candidates are right: up within 10°, and within 15° about it, unless all rotations about it are candidates.
+    """Find the correct candidates: up within 10°, and within 15° about it, unless all rotations about it are candidates.
 
     This asks for the pose that the dataset has. Rotations by which a shape looks the same are not excused: it is their
     candidates that have to share the probability.
@@ -83,20 +83,33 @@ def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor
 
 
 def calibrated(activations: Tensor, temperature: float = 1.0) -> Tensor:
-    """`softmax(log(activations) / temperature)`: adds up to 1 over the classes. (..., C) → (..., C)
+    """Turn activations into probabilities: `softmax(log(activations) / temperature)`.
 
-    A network with features has a softmax's activations, and a temperature of 1 leaves them as they are. The paper's
-    are sigmoids, each for itself; their logarithms are taken for scores all the same.
+    For a network with features, whose activations are those of a softmax, a temperature of 1 changes nothing. The
+    activations of the paper's network are independent sigmoids; their logarithms are used as scores all the same.
+
+    Args:
+        activations: (..., C).
+        temperature: above 1 for less confidence, below 1 for more.
+
+    Returns:
+        (..., C), which add up to 1.
     """
     return (_logarithms(activations) / temperature).softmax(-1)
 
 
 def fit_temperature(activations: Tensor, labels: Tensor) -> float:
-    """The temperature under which labels (N,) are most likely for activations (N, C).
+    """Find the temperature under which the labels are most likely.
 
-    The negative log likelihood is convex in the inverse temperature, so its slope is bisected. Four digits are kept:
-    more would say more than a few hundred shapes know. Where every label is right, nothing says how sure one may be,
-    and the temperature is 1.
+    The negative log likelihood is convex in the inverse temperature, so its slope is bisected. Four digits are kept: a
+    few hundred shapes do not determine more.
+
+    Args:
+        activations: (N, C), of shapes that were held out.
+        labels: (N,), their classes.
+
+    Returns:
+        The temperature; 1 if all labels are predicted correctly, as the likelihood then has no maximum.
     """
     if not len(labels):
         raise ValueError("there are no labels; a temperature is fitted on shapes that were held out")
@@ -113,13 +126,16 @@ def fit_temperature(activations: Tensor, labels: Tensor) -> float:
 
 
 def fit_orientation_temperature(probabilities: Tensor, right: Tensor) -> float:
-    """The temperature under which the right candidates of N shapes (`right_poses`) are most likely together.
+    """Find the temperature under which the correct candidates (`right_poses`) of N shapes are most likely together.
 
-    Shapes without a right candidate, and those with right ones only, say nothing about it.
+    Shapes without a correct candidate, and those with correct ones only, do not matter.
 
     Args:
         probabilities: (N, K), as in `Orientations`; 0 for padding.
-        right: (N, K) bool.
+        right: (N, K) bool, which candidates are correct.
+
+    Returns:
+        The temperature.
     """
     there = probabilities > 0
     tells = (right & there).any(-1) & (~right & there).any(-1)

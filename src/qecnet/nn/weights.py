@@ -31,8 +31,11 @@ def load_network(path: Path) -> tuple[Network, list[str], dict[str, Any]]:
 
     Everything is checked before a network is created, so what a damaged file asks for takes no memory.
 
+    Args:
+        path: the weights file.
+
     Returns:
-        The network in evaluation mode, its class names, and all that stood beside them.
+        The network in evaluation mode, its class names, and everything that was stored beside them.
 
     Raises:
         ValueError: for a file that is damaged, or of a network that is not registered.
@@ -107,7 +110,14 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
 
 
 def count_parameters(network: torch.nn.Module) -> int:
-    """Number of values that a network learns."""
+    """Count the values that a network learns.
+
+    Args:
+        network: any module.
+
+    Returns:
+        Their number.
+    """
     return sum(p.numel() for p in network.parameters() if p.requires_grad)
 
 

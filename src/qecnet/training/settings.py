@@ -189,6 +189,12 @@ class Settings:
 def make_settings(given: Mapping[str, Any]) -> Settings:
     """Create settings from values by name; all others are the defaults of the network `config`, or the paper's.
 
+    Args:
+        given: values by name, as in a settings file.
+
+    Returns:
+        The settings.
+
     Raises:
         ValueError: for an unknown name, or a value of the wrong type or range.
     """

@@ -63,7 +63,7 @@ class ViewerApp:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="network")
 
     def application(self) -> web.Application:
-        """Returns what aiohttp serves."""
+        """Return what aiohttp serves."""
         app = web.Application(middlewares=[self._guard], client_max_size=self.limits.upload_bytes)
         app.router.add_get("/", self._send_file)
         app.router.add_get("/socket", self._open_session)
@@ -74,7 +74,7 @@ class ViewerApp:
 
     @web.middleware
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuses pages of other origins, which can reach this port through the user's browser."""
+        """Refuse pages of other origins, which can reach this port through the user's browser."""
         self.gate.note_request(request)
         if not self._is_allowed(request):
             raise web.HTTPForbidden(text="This address is not served here.\n")
@@ -101,7 +101,7 @@ class ViewerApp:
         return web.Response(body=path.read_bytes(), content_type=_TYPES[path.suffix], charset="utf-8")
 
     async def _upload(self, request: web.Request) -> web.Response:
-        """Receives a file: its content is the body, its name is in the query."""
+        """Receive a file: its content is the body, its name is in the query."""
         session, limits, size = request.match_info["session"], self.limits, request.content_length
         if session not in self._sessions:
             return _refuse(404, "this page is no longer connected; reload it")
@@ -156,7 +156,7 @@ class ViewerApp:
     async def _receive(
         self, request: web.Request, socket: web.WebSocketResponse, newest: asyncio.Queue[Request]
     ) -> None:
-        """Puts each request into the queue, in place of one that waits there, until the page is closed or idle."""
+        """Put each request into the queue, in place of one that waits there, until the page is closed or idle."""
         while True:
             try:
                 message = await asyncio.wait_for(socket.receive(), self.limits.idle_seconds)
@@ -191,7 +191,7 @@ class ViewerApp:
             await self._send(request, socket, data)
 
     async def _send(self, request: web.Request, socket: web.WebSocketResponse, data: bytes) -> None:
-        """Sends a message; a client that does not take it in time is disconnected."""
+        """Send a message; a client that does not take it in time is disconnected."""
         try:
             await asyncio.wait_for(socket.send_bytes(data), self.limits.send_seconds)
         except (ConnectionError, asyncio.TimeoutError):

@@ -24,7 +24,7 @@ class Gate:
         self._deadlines: dict[asyncio.BaseTransport, asyncio.TimerHandle] = {}
 
     def admit(self, server: web.Server, transport: asyncio.Transport) -> asyncio.Protocol | None:
-        """Returns the protocol that serves a new connection, or None where there are too many."""
+        """Return the protocol that serves a new connection, or None where there are too many."""
         others = [handler.transport for handler in server.connections if handler.transport is not None]
         address = _address(transport)
         same = sum(_address(other) == address for other in others)
@@ -35,7 +35,7 @@ class Gate:
         return server()
 
     def note_request(self, request: web.Request) -> None:
-        """Stops the clock of a connection whose headers are complete; aiohttp watches the requests after that."""
+        """Stop the clock of a connection whose headers are complete; aiohttp watches the requests after that."""
         if deadline := self._deadlines.pop(request.transport, None):  # type: ignore[arg-type]
             deadline.cancel()
 
@@ -61,7 +61,7 @@ class _NewConnection(asyncio.Protocol):
             handler.connection_made(transport)
 
     def data_received(self, _: bytes) -> None:
-        """Answers after the first bytes: closing with bytes unread would reset the connection, and lose the answer."""
+        """Answer after the first bytes: closing with bytes unread would reset the connection, and lose the answer."""
         body = json.dumps({"error": "the viewer has too many open connections; close other pages and try again"})
         head = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nConnection: close\r\n"
         self._transport.write(f"{head}Content-Length: {len(body)}\r\n\r\n{body}".encode())
@@ -70,7 +70,7 @@ class _NewConnection(asyncio.Protocol):
 
 @asynccontextmanager
 async def listen(app: web.Application, gate: Gate, listening: socket.socket, limits: Limits) -> AsyncIterator[None]:
-    """Serves an app on a socket, behind the gate, while the context lasts."""
+    """Serve an app on a socket, behind the gate, while the context lasts."""
     runner = web.AppRunner(
         app, handle_signals=False, access_log=None, shutdown_timeout=1.0, keepalive_timeout=limits.header_seconds
     )

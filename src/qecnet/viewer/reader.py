@@ -35,7 +35,7 @@ class UploadReader:
         self._pipe: Connection | None = None
 
     def read(self, name: str, data: bytes) -> Mesh | PointCloud:
-        """Parses the content of a file, centred and scaled to fit [-1, 1].
+        """Parse the content of a file, centred and scaled to fit [-1, 1].
 
         Args:
             name: the file's name, which decides the format; only its last component is used.
@@ -65,7 +65,7 @@ class UploadReader:
         return PointCloud(points, name=name)
 
     def start(self) -> None:
-        """Starts the process, which takes seconds, ahead of the first upload; `read` retries a failed start."""
+        """Start the process, which takes seconds, ahead of the first upload; `read` retries a failed start."""
         with self._reading:
             try:
                 if self._pipe is None:
@@ -74,7 +74,7 @@ class UploadReader:
                 self.close()
 
     def close(self) -> None:
-        """Kills the process."""
+        """Kill the process."""
         with self._closing:  # a thread that waits for the process meanwhile sees it gone, and closes, too
             process, pipe = self._process, self._pipe
             self._process = self._pipe = None
@@ -120,7 +120,7 @@ def _work(pipe: Connection) -> None:
 
 
 def _limit_memory() -> None:
-    """Limits what this process may allocate from now on; only Linux enforces that."""
+    """Limit what this process may allocate from now on; only Linux enforces that."""
     if sys.platform == "linux":
         import resource
 
@@ -146,7 +146,7 @@ def _parse(name: str, data: bytes) -> bytes:
 
 
 def _centre(points: Tensor) -> Tensor:
-    """Centres and scales positions, so that single precision holds them wherever the shape is."""
+    """Centre and scale positions, so that single precision holds them wherever the shape is."""
     points = _scale(points)
     return _scale(points - points.mean(0))
 

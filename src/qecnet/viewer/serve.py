@@ -27,7 +27,7 @@ from qecnet.viewer.session import Networks
 def serve_viewer(
     model: Model, file: Mesh | PointCloud | None, host: str, port: int, *, browser: bool, echo: Callable[[str], None]
 ) -> None:
-    """Serves the page until a signal stops it.
+    """Serve the page until a signal stops it.
 
     Args:
         model: whose predictions are shown.
@@ -50,7 +50,7 @@ def serve_viewer(
 
 
 def bind(host: str, port: int) -> socket.socket:
-    """Returns a socket that listens on an address; port 0 takes a free one."""
+    """Return a socket that listens on an address; port 0 takes a free one."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with ExitStack() as stack:

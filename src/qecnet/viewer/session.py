@@ -42,7 +42,7 @@ class Networks:
         self._observers = {model.name: Observer(model)}
 
     def observer(self, name: str | None) -> Observer:
-        """Returns the observer of a model, which is loaded on first use; None is the first model.
+        """Return the observer of a model, which is loaded on first use; None is the first model.
 
         Raises:
             ValueError: when there is no such model; one sentence.
@@ -65,7 +65,7 @@ class Session:
         self._surface: tuple[ViewedShape, PointCloud] | None = None
 
     def respond(self, request: Request) -> bytes:
-        """Returns the response to a request; shapes are included only when the page does not have them yet.
+        """Return the response to a request; shapes are included only when the page does not have them yet.
 
         Raises:
             ValueError: when there is no prediction for this shape; one sentence.

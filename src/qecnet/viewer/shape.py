@@ -47,7 +47,7 @@ class CameraView:
 
 
 def view_shape(shape: Mesh | PointCloud, corruption: CorruptionLevels, config: PrepareConfig) -> ViewedShape:
-    """Samples points as a model does and corrupts them."""
+    """Sample points as a model does, and corrupt them."""
     whole = sample_shape(shape, config, corruption.seed).normalized(torch.float64)
     cloud = _corrupt(replace(whole, centre=torch.zeros(3, dtype=torch.float64), scale=1.0), corruption)
     if isinstance(shape, PointCloud):
@@ -59,13 +59,13 @@ def view_shape(shape: Mesh | PointCloud, corruption: CorruptionLevels, config: P
 
 
 def sample_surface(shape: Mesh | PointCloud, viewed: ViewedShape) -> PointCloud:
-    """Samples as many points as a camera needs, in the coordinates of the shape that is viewed."""
+    """Sample as many points as a camera needs, in the coordinates of the shape that is viewed."""
     dense = sample_points(shape, ViewConfig().surface, torch.Generator().manual_seed(0)).clean()
     return PointCloud((dense.points.double() - viewed.centre) / viewed.scale, name=viewed.name)
 
 
 def see_surface(surface: PointCloud, camera: Place, rotation: Rotation, corruption: CorruptionLevels) -> CameraView:
-    """Returns what a camera sees of a surface that was rotated about its centre, corrupted.
+    """Return what a camera sees of a surface that was rotated about its centre, corrupted.
 
     Raises:
         ValueError: when the camera is inside the shape or hardly sees it; one sentence.
@@ -76,7 +76,7 @@ def see_surface(surface: PointCloud, camera: Place, rotation: Rotation, corrupti
 
 
 def rotate_cloud(cloud: PointCloud, rotation: Rotation) -> PointCloud:
-    """Rotates points, and the camera that saw them, about the origin."""
+    """Rotate points, and the camera that saw them, about the origin."""
     q = _tensor(rotation)
     viewpoint = None if cloud.viewpoint is None else rotate(q, cloud.viewpoint)
     return replace(cloud, points=rotate(q, cloud.points), viewpoint=viewpoint)

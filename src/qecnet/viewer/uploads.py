@@ -20,7 +20,7 @@ class Budget:
 
     @asynccontextmanager
     async def reserve(self, size: int, seconds: float) -> AsyncIterator[None]:
-        """Takes `size` bytes of the budget while the context lasts.
+        """Take `size` bytes of the budget while the context lasts.
 
         Raises:
             asyncio.TimeoutError: when they are not free within `seconds`.
@@ -45,7 +45,7 @@ class UploadStore:
         self._numbers = count(1)
 
     def add(self, session: str, shape: Mesh | PointCloud) -> int:
-        """Stores a shape; the session's oldest ones are dropped if they leave no room. Returns its number.
+        """Store a shape; the session's oldest ones are dropped if they leave no room. → its number
 
         Raises:
             ValueError: when the other sessions leave no room for it.
@@ -67,14 +67,14 @@ class UploadStore:
         return number
 
     def get(self, session: str, number: int) -> Mesh | PointCloud:
-        """Returns a shape of this session."""
+        """Return a shape of this session."""
         shape = self._shapes.get((session, number))
         if shape is None:
             raise ValueError("this file is no longer in memory (a page keeps its last few uploads); upload it again")
         return shape
 
     def remove(self, session: str) -> None:
-        """Forgets everything that a session has uploaded."""
+        """Forget everything that a session has uploaded."""
         for key in [key for key in self._shapes if key[0] == session]:
             del self._shapes[key]
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 def pack(header: Mapping[str, Any], arrays: Mapping[str, Tensor] | None = None) -> bytes:
-    """Returns the header's length (4 bytes, little-endian), the header, and the arrays, each at a multiple of 4.
+    """Return the header's length (4 bytes, little-endian), the header, and the arrays, each at a multiple of 4.
 
     The header gives the type of each array (f4 or u4), its shape and its offset from the end of the header.
     """
@@ -30,7 +30,7 @@ def pack(header: Mapping[str, Any], arrays: Mapping[str, Tensor] | None = None) 
 
 
 def unpack(data: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
-    """Returns the header and the arrays that `pack` packed."""
+    """Return the header and the arrays that `pack` packed."""
     end = 4 + int.from_bytes(data[:4], "little")
     header = json.loads(data[4:end])
     arrays = {}

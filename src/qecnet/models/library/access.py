@@ -19,6 +19,12 @@ from qecnet.models.model import Model
 def read_library(path: Path) -> Library:
     """Open a library to search it.
 
+    Args:
+        path: its folder.
+
+    Returns:
+        The library, to be used in a `with` block.
+
     Raises:
         ValueError: for a library that is damaged, missing, or of version 0.1; one sentence that names it.
     """
@@ -35,6 +41,9 @@ def edit_library(path: Path, model: Model, *, replace: bool = False) -> Library:
         path: its folder, which may not exist yet.
         model: the model that it is made with.
         replace: whether to begin with an empty library where there is one already.
+
+    Returns:
+        The library, to be used in a `with` block.
 
     Raises:
         ValueError: for a library that is damaged, was made with another model, or is of version 0.1.

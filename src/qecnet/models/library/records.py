@@ -84,6 +84,12 @@ def is_unit(vectors: Floats) -> bool:
 def read_stamp(path: str | Path) -> Stamp:
     """Read the size and the time of change of a file; not its content.
 
+    Args:
+        path: the file.
+
+    Returns:
+        Its stamp.
+
     Raises:
         OSError: it cannot be looked at; one sentence.
     """

@@ -27,7 +27,14 @@ class Hashed(NamedTuple):
 
 
 def hash_answer(answer: Answer) -> Hashed:
-    """Add the hash of its file to an answer; for the process that has just read the file."""
+    """Add the hash of its file to an answer; for the process that has just read the file.
+
+    Args:
+        answer: for a file.
+
+    Returns:
+        The answer with the hash.
+    """
     return Hashed(answer, hash_file(Path(answer.name)))
 
 
@@ -67,6 +74,9 @@ def extend(
         folder: the folder that paths are relative to.
         results: what the model predicts for these files, in any order, some at a time as they are done, see
             `hash_answer`; by default, it is asked here.
+
+    Yields:
+        The answer for each file, or a `Failure`.
     """
     waiting: list[Hashed] = []
     added = monotonic()
