@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import indent
 
 import pytest
 
@@ -221,23 +222,26 @@ def test_exported_functions_document_arguments_and_result():
 
 
 def code_lines(source: str) -> list[str]:
-    """The lines of code, without layout, comments, docstrings, imports and lines that are mere punctuation."""
-    tree = ast.parse(source)
-    passed: set[int] = set()
-    for node in ast.walk(tree):
-        is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-        if is_text or isinstance(node, ast.Import | ast.ImportFrom):
-            passed |= {*range(node.lineno, (node.end_lineno or node.lineno) + 1)}
-    lines = [line.strip() for number, line in enumerate(source.splitlines(), 1) if number not in passed]
-    return [line for line in lines if re.search(r"\w", line) and not line.startswith("#")]
+    """The lines of code, without layout, comments, imports and mere punctuation; a docstring is one empty line."""
+    texts: set[int] = set()
+    imports: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            imports |= {*range(node.lineno, (node.end_lineno or 0) + 1)}
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            texts |= {*range(node.lineno, (node.end_lineno or 0) + 1)}
+    numbered = enumerate(source.splitlines(), 1)
+    lines = ["" if number in texts else line.strip() for number, line in numbered if number not in imports]
+    return [line for line in lines if not line or (re.search(r"\w", line) and not line.startswith("#"))]
 
 
 def repeated_passages(sources: list[str], length: int = 6) -> list[str]:
-    """Passages of as many lines of code that stand in the sources more than once."""
+    """Passages of this many lines of code that occur in the sources more than once."""
     passages: Counter[str] = Counter()
     for source in sources:
-        lines = code_lines(source)
-        passages.update("\n".join(lines[i : i + length]) for i in range(len(lines) - length + 1))
+        lines = code_lines(re.sub(r"\n\s*\n", "\n", source))
+        runs = (lines[i : i + length] for i in range(len(lines) - length + 1))
+        passages.update("\n".join(run) for run in runs if all(run))
     return [passage for passage, count in passages.items() if count > 1]
 
 
@@ -247,5 +251,7 @@ def test_no_passage_of_six_lines_stands_twice():
 
 def test_repeated_passages_are_found():
     passage = "\n".join(f"line{i} = {i}" for i in range(6))
-    assert repeated_passages([passage, f"def f():\n    {passage}".replace("\n", "\n    ")]) == [passage]
-    assert not repeated_passages([passage, passage.replace("line3", "other")])
+    inner = f"def f():\n{indent(passage, '    ')}"
+    assert repeated_passages([passage, inner]) == [passage]
+    assert not repeated_passages([passage, inner.replace("line3", "other")])
+    assert not repeated_passages([passage, inner.replace("    line3", '    """A docstring."""\n    line3')])
