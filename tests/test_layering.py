@@ -182,6 +182,13 @@ def test_imports_from_inside_a_package_are_found():
     ]
 
 
+def test_only_nn_knows_which_networks_there_are():
+    """Other packages import no class of a network; `Network` says what a network can do."""
+    for module, path in MODULES.items():
+        names = {name for target, name in imported_modules(module, path.read_text()) if target == "qecnet.nn"}
+        assert not {name for name in names if name.endswith("Net")}, module
+
+
 def test_an_exported_name_is_used_by_more_than_tests():
     """By the package itself, a benchmark, an example or a page of the documentation."""
     sources = [

@@ -10,7 +10,7 @@ import torch
 
 from qecnet.models.inputs import prepare_config
 from qecnet.models.model import Model
-from qecnet.nn import Calibration, UprightNet, load_network
+from qecnet.nn import Calibration, load_network
 from qecnet.schema import decode
 
 _WEIGHTS = Path(__file__).parent / "weights"
@@ -50,7 +50,6 @@ def load(
     if poses and not network.has_poses:
         raise ValueError(f"{name}: its network predicts no poses; give weights of one that does")
     if name in _WITHOUT_CLASSES:
-        assert isinstance(network, UprightNet)
         network, classes = network.without_classes(), ["object"]
     config = replace(prepare_config(about.get("settings"), file), candidates=network.reads_candidates)
     if fast:

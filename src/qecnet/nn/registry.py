@@ -90,6 +90,10 @@ class Network(nn.Module, ABC):
     def read_less(self) -> None:
         """Trade a little accuracy for speed, if the network supports it; does nothing by default."""
 
+    def without_classes(self) -> "Network":
+        """The same network with one class, for orientations only; a ValueError unless the network supports it."""
+        raise ValueError(f"the network {self.title} predicts no orientations without classes")
+
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules | None:
         """The patches and capsules of the one cloud that was predicted; None for a network without patches."""
         return None
