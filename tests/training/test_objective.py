@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.kinds import present
 
 from qecnet.algebra import from_rotvec, random_quaternion
 from qecnet.nn import Ballot, Prediction, Whole, cross_entropy, spread_loss, upright_distance
@@ -149,7 +150,7 @@ def test_the_centre_and_size_of_the_whole_shape_are_learned(prediction, tiny):
 
 def test_balanced_loss_adds_log_frequencies_to_scores(tiny):
     labels = torch.tensor([0, 0, 0, 1, 2, -1])
-    prior = class_prior(labels, 4, 0.5)
+    prior = present(class_prior(labels, 4, 0.5))
     torch.testing.assert_close(prior, 0.5 * torch.tensor([0.5, 1 / 6, 1 / 6, 1 / 6]).log())
     scores, wanted = torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 3, 0, 1])
     prediction = Prediction(scores.softmax(-1), torch.eye(4)[0].expand(6, 4, 4), scores)
