@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from tests.test_layering import code_lines
 from typer.testing import CliRunner
 
 import qecnet
@@ -59,3 +60,13 @@ def test_the_size_of_each_part(name, lines):
     suffixes = (".cpp", ".h") if name == "compiled" else (".py",)
     found = sum(len(path.read_text().splitlines()) for path in folder.rglob("*") if path.suffix in suffixes)
     assert abs(found - int(lines.replace(",", ""))) < 0.1 * found
+
+
+def test_the_size_of_the_package():
+    total, code = re.findall(r"about ([\d,]+) lines of Python .*?; ([\d,]+) of them are code", TEXT)[0]
+    sources = [path.read_text() for path in PACKAGE.rglob("*.py")]
+    for said, found in (
+        (total, sum(len(source.splitlines()) for source in sources)),
+        (code, sum(sum(map(bool, code_lines(source))) for source in sources)),
+    ):
+        assert abs(found - int(said.replace(",", ""))) < 0.1 * found

@@ -195,8 +195,7 @@ def test_a_killed_build_resumes_to_the_same_bytes(tmp_path, sent, workers):
     folder = tmp_path / "frames"
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([os.path.dirname(__file__), *sys.path])}
     run = [sys.executable, str(script), str(folder), str(workers)]
-    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # a shell's background ignores Ctrl-C
-    process = subprocess.Popen(run, env=env, stderr=subprocess.PIPE, start_new_session=True, preexec_fn=heard)
+    process = subprocess.Popen(run, env=env, stderr=subprocess.PIPE, start_new_session=True)
     while process.poll() is None and not any(p.stat().st_size > 20_000 for p in folder.glob("*.part")):
         time.sleep(0.02)
     children = _children(process.pid)

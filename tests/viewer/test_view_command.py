@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -25,12 +24,6 @@ QEC = Path(sys.executable).with_name("qec")
 def start(*arguments, **options):
     command = [QEC, "view", "--port", "0", "--no-browser", *arguments]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
-
-
-def _reset_signals(numbers):
-    """Background jobs of a shell ignore Ctrl-C, and those of nohup a closed terminal."""
-    for number in numbers:
-        signal.signal(number, signal.SIG_DFL)
 
 
 def address_of(process):
@@ -64,8 +57,7 @@ def is_empty(group):
 def test_signals_stop_it_with_all_its_processes(tmp_path):
     (tmp_path / "cloud.xyz").write_text("\n".join(f"{i % 7} {i % 11} {i % 3}" for i in range(300)))
     numbers = (signal.SIGINT, signal.SIGHUP, signal.SIGTERM)
-    reset = partial(_reset_signals, numbers)
-    processes = [start(tmp_path / "cloud.xyz", start_new_session=True, preexec_fn=reset) for _ in numbers]
+    processes = [start(tmp_path / "cloud.xyz", start_new_session=True) for _ in numbers]
     try:
         for process, number in zip(processes, numbers, strict=True):
             address = address_of(process)
