@@ -197,7 +197,7 @@ def budgets() -> str:
         "epochs",
         "threads",
     )
-    return _table((*head, "ms per shape"), rows)
+    return _table((*head, "processor ms per shape"), rows)
 
 
 def learning_curves() -> str:

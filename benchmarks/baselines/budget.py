@@ -72,7 +72,7 @@ class Cost:
         minutes: that its epochs take, by the speed of its first steps. It trains for at least one epoch.
         epochs: that it was trained for.
         threads: of torch.
-        milliseconds: for each shape of a batch of 16, the network alone.
+        milliseconds: of processor time for each shape of a batch of 16, the network alone.
         longer: whether it took more than `LONGER` times the minutes allowed.
     """
 
@@ -210,7 +210,7 @@ def measure_cost(run: Path, name: str, dataset: str) -> Cost:
     points = points / points.norm(dim=-1).amax(1)[:, None, None]
     clouds = OrientedPoints.from_frames(points, torch.eye(4)[0].expand(*points.shape[:2], 4))
     with torch.inference_mode():
-        each = milliseconds(lambda: model.network(clouds)) / 16
+        each = milliseconds(lambda: model.network(clouds), clock=time.process_time) / 16
     budget = json.loads((run / BUDGET).read_text())
     return Cost(
         run.name,
