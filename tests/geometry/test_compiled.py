@@ -10,7 +10,7 @@ from qecnet.algebra import angular_distance, random_quaternion
 from qecnet.compiled import call, use_compiled_operators
 from qecnet.geometry import farthest_points, find_resting_ups, fit_normals, local_frames, snap_pose
 from qecnet.geometry._planes import planes_within
-from qecnet.geometry._support import centred
+from qecnet.geometry._support import centre_cloud
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_farthest_points_are_the_same(name, dtype):
 
 @pytest.mark.parametrize("name", CLOUDS)
 def test_plane_fits_are_the_same_up_to_rounding(name, dtype):
-    cloud = centred(CLOUDS[name].to(dtype))
+    cloud = centre_cloud(CLOUDS[name].to(dtype))
     found, expected = both(lambda: planes_within(cloud, cloud.points, 0.5, dtype))
     clear = (expected.tilt < 1e-3) & (found.tilt < 1e-3)
     assert np.array_equal(found.valid[clear], expected.valid[clear])

@@ -9,7 +9,7 @@ import torch
 from qecnet.formats import read_cloud
 from qecnet.geometry import Radii, local_frames
 from qecnet.geometry._flare import PointNormals, flare_axes
-from qecnet.geometry._support import centred, search_tree
+from qecnet.geometry._support import centre_cloud, search_tree
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ SURFACE = slice(0, None, 5)
 
 def frames_of(points, radii, eye):
     """Rotation matrices (N, 3, 3) and valid (N,) at all points, with rings of the golden's points."""
-    cloud = centred(points)
+    cloud = centre_cloud(points)
     scaled = radii.scaled((1 + 1e-6) / cloud.radius)
     normals = PointNormals(cloud, scaled.normals, eye, points.dtype)
     x, z, valid = flare_axes(cloud, cloud.points, scaled, search_tree(cloud.points[SURFACE]), normals)

@@ -6,12 +6,12 @@ import torch
 
 from qecnet.geometry import Radii
 from qecnet.geometry._neighbours import pairs_within
-from qecnet.geometry._support import centred
+from qecnet.geometry._support import centre_cloud
 
 
 @pytest.mark.parametrize("radius", [0.1, 0.3, 3.0])
 def test_all_within_the_radius_and_no_others(bumpy, radius):
-    cloud = centred(bumpy)
+    cloud = centre_cloud(bumpy)
     rows, near, distances = pairs_within(cloud.tree, cloud.points[:80], radius)
     expected = torch.cdist(torch.from_numpy(cloud.points[:80]), torch.from_numpy(cloud.points)).numpy()
     found = np.zeros(expected.shape, bool)

@@ -9,7 +9,7 @@ from scipy.sparse.csgraph import connected_components
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.geometry import OrientedPoints, PointCloud, farthest_points, find_strays, prepare
-from qecnet.geometry._support import centred
+from qecnet.geometry._support import centre_cloud
 from qecnet.geometry.strays import may_have_strays
 
 
@@ -95,7 +95,7 @@ def test_one_on_a_grid_is_found_in_each_pose():
 
 def test_farthest_points_tell_whether_there_are_any(bumpy):
     for points, expected in ((bumpy, False), (spoiled(bumpy, 50)[0], True), (bumpy[:1000], False)):
-        cloud = centred(points)
+        cloud = centre_cloud(points)
         assert may_have_strays(cloud, cloud.points[farthest_points(points, 256)]) is expected
 
 
@@ -103,7 +103,7 @@ def test_a_thin_leg_among_the_farthest_points_is_no_stray(bumpy):
     """Its points are far from their 4th neighbour, but each is near the next."""
     step = 4 * torch.cdist(bumpy[:200], bumpy).kthvalue(5).values.median()
     leg = bumpy[bumpy[:, 2].argmax()] + step / 2 * torch.arange(1, 21)[:, None] * torch.tensor([0.0, 0.0, 1.0])
-    cloud = centred(torch.cat((bumpy, leg)))
+    cloud = centre_cloud(torch.cat((bumpy, leg)))
     assert (cloud.reach(cloud.points[-20:], 4) > 2.53 * cloud.median_reach(4)).any()
     assert not may_have_strays(cloud, cloud.points[-20:])
 

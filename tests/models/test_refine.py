@@ -12,7 +12,7 @@ from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quate
 from qecnet.datasets import make_shape
 from qecnet.geometry import PointCloud
 from qecnet.models import Alignment
-from qecnet.models.refine import refined, residual
+from qecnet.models.refine import refine_alignment, residual
 
 TURN = random_quaternion((), generator=1, dtype=torch.float64)
 SHIFT = torch.tensor([40.0, -10.0, 3.0], dtype=torch.float64)
@@ -39,7 +39,7 @@ def test_a_start_that_is_about_right_becomes_right():
     pytest.importorskip("small_gicp")
     source, target = scans()
     start = about_right(source, target)
-    found = refined(start, source, target)
+    found = refine_alignment(start, source, target)
     assert angular_distance(found.rotation, TURN) < np.radians(0.5)
     assert torch.allclose(found.translation, SHIFT, atol=0.05)
     assert found.residual < start.residual / 2
@@ -52,7 +52,10 @@ def test_a_scale_is_kept():
     source, target = scans()
     start = about_right(source, target)
     small = PointCloud(source.points / 1000)
-    found, plain = refined(replace(start, scale=1000.0), small, target), refined(start, source, target)
+    found, plain = (
+        refine_alignment(replace(start, scale=1000.0), small, target),
+        refine_alignment(start, source, target),
+    )
     assert found.scale == 1000
     assert angular_distance(found.rotation, plain.rotation) < 1e-5
     assert torch.allclose(found.matrix[:3, :3] / 1000, plain.matrix[:3, :3], atol=1e-5)
@@ -66,11 +69,11 @@ def test_what_lies_right_is_left_alone():
     start = Alignment(TURN, SHIFT, 0.0, Mock(), Mock())
     start = replace(start, residual=residual(start.moved(source.points), target))
     assert start.residual < 1e-9
-    assert refined(start, source, target).residual <= start.residual
+    assert refine_alignment(start, source, target).residual <= start.residual
 
 
 def test_without_small_gicp_the_error_says_how_to_install_it(monkeypatch):
     monkeypatch.setitem(sys.modules, "small_gicp", None)
     source, target = scans()
     with pytest.raises(ValueError, match=r"pip install 'qecnet\[refine\]'"):
-        refined(about_right(source, target), source, target)
+        refine_alignment(about_right(source, target), source, target)

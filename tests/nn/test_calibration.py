@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion
-from qecnet.nn import Orientations, Prediction, calibrated, fit_calibration, right_poses
+from qecnet.nn import Orientations, Prediction, apply_temperature, fit_calibration, right_poses
 from qecnet.nn.temperature import fit_orientation_temperature, fit_temperature
 
 
@@ -21,16 +21,16 @@ def drawn(probabilities):
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
 def test_the_temperature_that_labels_were_drawn_with_is_found(temperature):
     sure = scores().softmax(-1)
-    assert fit_temperature(sure, drawn(calibrated(sure, temperature))) == pytest.approx(temperature, rel=0.05)
+    assert fit_temperature(sure, drawn(apply_temperature(sure, temperature))) == pytest.approx(temperature, rel=0.05)
 
 
 def test_no_other_temperature_is_more_likely():
     activations = torch.sigmoid(scores(300) - 2)  # as the paper's network has them: they do not add up to 1
-    labels = drawn(calibrated(activations, 0.7))
+    labels = drawn(apply_temperature(activations, 0.7))
     best = fit_temperature(activations, labels)
 
     def likelihood(temperature):
-        return float(calibrated(activations, temperature).gather(-1, labels[:, None]).log().mean())
+        return float(apply_temperature(activations, temperature).gather(-1, labels[:, None]).log().mean())
 
     assert all(likelihood(best) > likelihood(best * factor) for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2))
 
@@ -38,16 +38,16 @@ def test_no_other_temperature_is_more_likely():
 def test_a_temperature_keeps_the_order_and_adds_up_to_one():
     activations = torch.sigmoid(scores(50)).float()
     for temperature in (0.2, 1.0, 5.0):
-        found = calibrated(activations, temperature)
+        found = apply_temperature(activations, temperature)
         torch.testing.assert_close(found.sum(-1), torch.ones(50))
         assert torch.equal(found.argsort(-1), activations.argsort(-1))
     softmax = scores(50).softmax(-1)
-    torch.testing.assert_close(calibrated(softmax), softmax)
+    torch.testing.assert_close(apply_temperature(softmax), softmax)
 
 
 def test_activations_of_nothing_are_all_alike():
-    torch.testing.assert_close(calibrated(torch.zeros(2, 4), 0.5), torch.full((2, 4), 0.25))
-    torch.testing.assert_close(calibrated(torch.tensor([1.0, 0, 0])), torch.tensor([1.0, 0, 0]))
+    torch.testing.assert_close(apply_temperature(torch.zeros(2, 4), 0.5), torch.full((2, 4), 0.25))
+    torch.testing.assert_close(apply_temperature(torch.tensor([1.0, 0, 0])), torch.tensor([1.0, 0, 0]))
 
 
 def test_where_all_are_right_nothing_is_learned_of_confidence():
@@ -113,7 +113,7 @@ def test_shapes_without_a_class_say_nothing_about_classes():
     activations, labels = scores(300).softmax(-1), torch.full((300,), -1)
     prediction = Prediction(activations, torch.zeros(300, 5, 4), torch.zeros(300, 1))
     rotations = torch.zeros(300, 4)
-    labels[:200] = drawn(calibrated(activations[:200], 0.5))
+    labels[:200] = drawn(apply_temperature(activations[:200], 0.5))
     both = fit_calibration([prediction], labels, rotations)
     alone = fit_calibration([prediction.select(slice(0, 200))], labels[:200], rotations[:200])
     assert both == alone

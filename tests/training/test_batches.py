@@ -8,7 +8,7 @@ import torch
 
 from qecnet.algebra import multiply, rotate
 from qecnet.geometry import OrientedPoints
-from qecnet.training.batches import Batch, TrainingBatches, prefetched, validation_batches
+from qecnet.training.batches import Batch, TrainingBatches, prefetch, validation_batches
 from qecnet.training.validate import held_out
 
 WHOLE = slice(None)
@@ -124,7 +124,7 @@ def test_what_is_held_out_is_a_part_of_each_class(cache):
 
 
 def test_prefetching_gives_the_same_items():
-    assert list(prefetched(iter(range(20)), depth=3)) == list(range(20))
+    assert list(prefetch(iter(range(20)), depth=3)) == list(range(20))
 
 
 def test_an_error_in_the_background_is_raised():
@@ -132,7 +132,7 @@ def test_an_error_in_the_background_is_raised():
         yield 1
         raise OSError("the disk is gone")
 
-    ready = prefetched(items())
+    ready = prefetch(items())
     assert next(ready) == 1
     with pytest.raises(OSError, match="the disk is gone"):
         next(ready)
@@ -146,7 +146,7 @@ def test_closing_ends_the_thread():
             made.append(1)
             yield 1
 
-    ready = prefetched(items(), depth=2)
+    ready = prefetch(items(), depth=2)
     next(ready)
     ready.close()
     count = len(made)

@@ -19,7 +19,7 @@ from qecnet.evaluation.predict import map_shapes
 from qecnet.evaluation.results import CalibrationResult, CalibrationSplit
 from qecnet.files import read_tensors, write_tensors
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare, sample_points
-from qecnet.nn import Calibration, Network, Prediction, calibrated, fit_calibration, right_poses
+from qecnet.nn import Calibration, Network, Prediction, apply_temperature, fit_calibration, right_poses
 
 _SHARE = 0.9  # of the probability that candidate sets have
 
@@ -108,7 +108,8 @@ def _predict_shape(network: Network, job: _Job, number: int, item: Item) -> tupl
 def _score(shapes: int, activations: Tensor, labels: Tensor, temperature: float) -> CalibrationSplit:
     """Score before and after; before, the activations are only made to add up to 1."""
     scored = (
-        score_calibration(calibrated(activations.double(), t).numpy(), labels.numpy()) for t in (1.0, temperature)
+        score_calibration(apply_temperature(activations.double(), t).numpy(), labels.numpy())
+        for t in (1.0, temperature)
     )
     return CalibrationSplit(shapes, len(labels), *scored)
 

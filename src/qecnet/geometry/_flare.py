@@ -13,7 +13,7 @@ from scipy.spatial import cKDTree
 from qecnet.geometry._neighbours import pairs_within
 from qecnet.geometry._planes import planes_of_offsets, planes_within
 from qecnet.geometry._support import LEVEL, Array, Centred
-from qecnet.geometry.normals import SIGN, Sign, signed
+from qecnet.geometry.normals import SIGN, Sign, orient_normals
 from qecnet.geometry.radii import Radii
 
 _FEWEST = 6
@@ -28,7 +28,9 @@ class PointNormals:
 
     def at(self, queries: Array) -> tuple[Array, Array]:
         """normals (M, 3) and valid (M,) at centred queries (M, 3)."""
-        return signed(planes_within(self._cloud, queries, self._radius, self._dtype), queries, self._cloud, self._sign)
+        return orient_normals(
+            planes_within(self._cloud, queries, self._radius, self._dtype), queries, self._cloud, self._sign
+        )
 
     def of(self, points: Array) -> Array:
         """(P, 3) normals of the cloud's points with these indices (P,); zero where there is no plane or no side."""

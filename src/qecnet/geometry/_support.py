@@ -91,7 +91,7 @@ def search_tree(points: Array) -> cKDTree:
     return cKDTree(points, leafsize=LEAF, balanced_tree=False, compact_nodes=False)
 
 
-def centred(points: Tensor) -> Centred:
+def centre_cloud(points: Tensor) -> Centred:
     """Centre (N, 3) points and divide them by the largest radius, without outlying points."""
     array = to_array(points)
     centre = array[0] + (array - array[0]).mean(0)

@@ -15,7 +15,7 @@ from torch.nn.functional import normalize
 
 from qecnet.algebra import canonicalize, from_matrix, from_rotvec, multiply, to_matrix
 from qecnet.geometry._hull import resting_directions
-from qecnet.geometry._support import centred, check_cloud
+from qecnet.geometry._support import centre_cloud, check_cloud
 from qecnet.geometry.snapping import EVIDENCE, alignments, fourth_moment, snap_to_moment
 
 MOST_CANDIDATES = 24
@@ -100,7 +100,7 @@ def find_resting_ups(positions: Tensor) -> Tensor:
         (F, 3) unit vectors, F ≤ 8; none where all positions are equal.
     """
     check_cloud(positions)
-    return _resting_ups(torch.from_numpy(centred(positions).points)).to(positions)
+    return _resting_ups(torch.from_numpy(centre_cloud(positions).points)).to(positions)
 
 
 def find_axis_ups(positions: Tensor, normals: Tensor, weights: Tensor | None = None) -> Tensor:
@@ -134,7 +134,7 @@ def _prepare(positions: Tensor, normals: Tensor, weights: Tensor | None) -> tupl
     moment = fourth_moment(normals.detach().to("cpu", torch.float64), weights)
     if not moment.isfinite().all():
         raise ValueError("normals or weights are not finite; give unknown normals as zeros or with the weight 0")
-    return torch.from_numpy(centred(positions).points), moment
+    return torch.from_numpy(centre_cloud(positions).points), moment
 
 
 def _resting_ups(points: Tensor) -> Tensor:

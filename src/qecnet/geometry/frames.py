@@ -19,8 +19,8 @@ from qecnet.algebra import canonicalize, from_matrix
 from qecnet.geometry._flare import PointNormals, flare_axes
 from qecnet.geometry._planes import planes_within
 from qecnet.geometry._shot import shot_axes
-from qecnet.geometry._support import Array, Centred, centred, check_cloud, places
-from qecnet.geometry.normals import SIGN, Sign, signed
+from qecnet.geometry._support import Array, Centred, centre_cloud, check_cloud, places
+from qecnet.geometry.normals import SIGN, Sign, orient_normals
 from qecnet.geometry.radii import Radii, radii_of
 
 Method = Literal["flare", "shot", "centred"]
@@ -65,7 +65,7 @@ def local_frames(
         `Frames` of M quaternions in the dtype and on the device of `points`.
     """
     check_cloud(points)
-    cloud = centred(points)
+    cloud = centre_cloud(points)
     return estimate_frames(cloud, cloud.of(places(points, at)), method, radii, sign, points)
 
 
@@ -133,7 +133,7 @@ def _centred_axes(
 ) -> tuple[Array, Array, Array]:
     """x (M, 3), z (M, 3), valid (M,): z the signed normal, x towards the centroid in the tangent plane."""
     fits = planes_within(cloud, queries, radius, dtype)
-    z, valid = signed(fits, queries, cloud, sign)
+    z, valid = orient_normals(fits, queries, cloud, sign)
     x = (queries * z).sum(1, keepdims=True) * z - queries
     length = np.sqrt(np.square(x).sum(1, keepdims=True))
     clear = length[:, 0] > 10 * np.maximum(SIGN, fits.tilt)

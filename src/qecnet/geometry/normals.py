@@ -8,7 +8,7 @@ from torch import Tensor
 
 from qecnet.geometry._neighbours import check_radius
 from qecnet.geometry._planes import FEWEST, Planes, planes_of_offsets, planes_within
-from qecnet.geometry._support import Array, Centred, centred, check_cloud, places, to_array
+from qecnet.geometry._support import Array, Centred, centre_cloud, check_cloud, places, to_array
 
 SIGN = 1e-5
 """A direction whose product with its reference is below this, or below what rounding makes of zero (cloud of radius
@@ -39,7 +39,7 @@ def fit_normals(
         on a line or equally spread in all directions, and where the sign rule cannot tell two sides apart.
     """
     check_cloud(points)
-    cloud = centred(points)
+    cloud = centre_cloud(points)
     queries = cloud.of(places(points, at))
     if (radius is None) == (neighbours is None):
         raise ValueError("give either a radius or a number of neighbours for the plane fits, and not both")
@@ -49,11 +49,11 @@ def fit_normals(
     else:
         assert neighbours is not None
         fits = _planes_of_nearest(cloud, queries, neighbours)
-    normals, valid = signed(fits, queries, cloud, sign)
+    normals, valid = orient_normals(fits, queries, cloud, sign)
     return torch.from_numpy(normals).to(points), torch.from_numpy(valid).to(points.device)
 
 
-def signed(planes: Planes, queries: Array, cloud: Centred, sign: Sign) -> tuple[Array, Array]:
+def orient_normals(planes: Planes, queries: Array, cloud: Centred, sign: Sign) -> tuple[Array, Array]:
     """Give the normals at centred `queries` the side that `fit_normals`' rule asks for: normals (M, 3), valid (M,)."""
     reference = _reference(queries, cloud, sign)
     side = (planes.normals * reference).sum(1)

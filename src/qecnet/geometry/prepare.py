@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 
 from qecnet.algebra import to_matrix
-from qecnet.geometry._support import centred
+from qecnet.geometry._support import centre_cloud
 from qecnet.geometry.candidates import propose_poses
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.frames import Frames, Method, estimate_frames, plane_frames
@@ -81,12 +81,12 @@ def prepare(
             )
         cloud = cloud.select(random_points(cloud.points, config.points, generator))
     small = cloud.normalized()
-    searched = centred(small.points)
+    searched = centre_cloud(small.points)
     at = choose_farthest(searched, min(config.frames, len(small)), small.points)
     # In full precision, as a far stray makes the rest of a normalised cloud one point of float32.
     if may_have_strays(searched, searched.points[at]) and (stray := find_strays(cloud.points)).any():
         small = cloud.select(~stray).normalized()
-        searched = centred(small.points)
+        searched = centre_cloud(small.points)
         at = choose_farthest(searched, min(config.frames, len(small)), small.points)
     count = len(at)
     if config.method == "none":

@@ -8,7 +8,7 @@ import numpy as np
 from torch import Tensor
 
 from qecnet.geometry._neighbours import check_radius
-from qecnet.geometry._support import Centred, centred, check_cloud
+from qecnet.geometry._support import Centred, centre_cloud, check_cloud
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def default_radii(points: Tensor) -> Radii:
         The radii, in the units of the cloud.
     """
     check_cloud(points)
-    return radii_of(centred(points))
+    return radii_of(centre_cloud(points))
 
 
 def radii_of(cloud: Centred) -> Radii:
@@ -69,12 +69,12 @@ def radii_of(cloud: Centred) -> Radii:
     reach = cloud.median_reach(_REACH)
     release = Radii()
     wide = {
-        name: _widened(getattr(release, name), reach * float(np.sqrt(wanted / _REACH)))
+        name: _widen(getattr(release, name), reach * float(np.sqrt(wanted / _REACH)))
         for name, wanted in _WANTED.items()
     }
     return Radii(**wide).scaled(cloud.radius)
 
 
-def _widened(radius: float, needed: float) -> float:
+def _widen(radius: float, needed: float) -> float:
     """`radius`, in as many steps of 5% as reach `needed`."""
     return radius * _STEP ** int(np.ceil(np.log(max(needed / radius, 1)) / np.log(_STEP) - 1e-6))

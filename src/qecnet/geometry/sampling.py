@@ -8,7 +8,7 @@ from torch import Tensor
 
 from qecnet.compiled import is_compiled
 from qecnet.geometry._compiled import farthest_compiled
-from qecnet.geometry._support import Centred, centred, check_cloud
+from qecnet.geometry._support import Centred, centre_cloud, check_cloud
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.mesh import Mesh
 
@@ -56,7 +56,7 @@ def farthest_points(points: Tensor, count: int, start: int | None = None) -> Ten
     _check_count(count, len(points))
     if start is not None and not 0 <= start < len(points):
         raise ValueError(f"start is {start}; the cloud has the points 0..{len(points) - 1}")
-    return choose_farthest(centred(points), count, points, start)
+    return choose_farthest(centre_cloud(points), count, points, start)
 
 
 def choose_farthest(cloud: Centred, count: int, points: Tensor, start: int | None = None) -> Tensor:

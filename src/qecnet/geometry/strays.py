@@ -8,7 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 from torch import Tensor
 
-from qecnet.geometry._support import Array, Centred, centred, check_cloud
+from qecnet.geometry._support import Array, Centred, centre_cloud, check_cloud
 
 _NEIGHBOUR = 4
 _TIMES = 2.53  # its square is no whole number: on a grid there is no tie for rounding to break
@@ -36,7 +36,7 @@ def find_strays(points: Tensor) -> Tensor:
     none = torch.zeros(len(points), dtype=torch.bool, device=points.device)
     if len(points) < _FEWEST:
         return none
-    cloud = centred(points)
+    cloud = centre_cloud(points)
     alone = torch.from_numpy(_group_sizes(cloud, _far(cloud)) <= _NEIGHBOUR).to(points.device)
     return none if alone.sum() > _MOST * len(points) else alone
 

@@ -50,7 +50,7 @@ class Answer:
     Attributes:
         name: of the file or the cloud.
         classes: C names.
-        activations: (C,), the activation of each class's capsule: calibrated probabilities (`qecnet.nn.calibrated`).
+        activations: (C,), calibrated probabilities of the classes (`qecnet.nn.apply_temperature`).
         poses: (C, 4) WXYZ, float64: rotate the canonical shape of each class into this one.
         descriptor: (D,), of length 1; invariant to rotation, and similar for similar shapes.
         centre: (3,), float64, of the shape in its own coordinates, and radius: the distance of its farthest point from

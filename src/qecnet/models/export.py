@@ -22,7 +22,7 @@ from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.geometry import OrientedPoints
 from qecnet.models.inputs import prepare_shape
 from qecnet.models.model import Model
-from qecnet.nn import calibrated
+from qecnet.nn import apply_temperature
 
 INPUTS = ("positions", "frames", "valid")
 """Positions (B, N, 3) float32, their frames (B, N, 4) float32 WXYZ, and whether each frame is valid (B, N) bool."""
@@ -52,7 +52,7 @@ class ExportModule(nn.Module):
         if candidates is not None:
             points = replace(points, candidates=candidates)
         said = self.network(points)
-        return calibrated(said.activations, self.temperature), canonicalize(said.poses)
+        return apply_temperature(said.activations, self.temperature), canonicalize(said.poses)
 
     def dynamic_shapes(self) -> tuple[dict[int, Any], ...]:
         """Get the dynamic shapes for `torch.export.export`: the first axis of each input is the batch."""

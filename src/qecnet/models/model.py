@@ -18,9 +18,9 @@ from qecnet.algebra import canonicalize, rotate
 from qecnet.geometry import OrientedPoints, PrepareConfig
 from qecnet.models.answer import Alignment, Answer, Candidate, Failure, relative_pose
 from qecnet.models.inputs import Shape, prepare_file, prepare_shape, sample_shape
-from qecnet.models.refine import refined, residual
+from qecnet.models.refine import refine_alignment, residual
 from qecnet.models.units import find_units
-from qecnet.nn import Calibration, Network, Prediction, calibrated
+from qecnet.nn import Calibration, Network, Prediction, apply_temperature
 from qecnet.workers import in_order, one_thread
 
 T = TypeVar("T")
@@ -226,7 +226,7 @@ class Model:
         translation = second.centre - factor * rotate(rotation, first.centre)
         found = Alignment(rotation, translation, 0.0, first, second, factor)
         found = replace(found, residual=residual(found.moved(before.points), after))
-        return refined(found, before, after) if refine else found
+        return refine_alignment(found, before, after) if refine else found
 
     def embed(self, shapes: Sequence[Shape], *, seed: int = 0) -> Tensor:
         """Compute descriptors, which are invariant to rotation: similar shapes have a large inner product.
@@ -278,7 +278,7 @@ class Model:
             return []
         start = perf_counter()
         prediction = self.predict_points(OrientedPoints.stack([points for _, points, _ in prepared]), up)
-        activations = calibrated(prediction.activations.cpu(), self.calibration.temperature)
+        activations = apply_temperature(prediction.activations.cpu(), self.calibration.temperature)
         poses = canonicalize(normalize(prediction.poses.cpu().double(), dim=-1))
         descriptors = normalize(prediction.descriptor.cpu(), dim=-1)
         verified = _candidates(prediction, self.calibration.orientation_temperature)

@@ -34,7 +34,7 @@ def residual(moved: Tensor, target: PointCloud) -> float:
     return float(np.sqrt(np.mean(np.square(distances))))
 
 
-def refined(alignment: Alignment, source: PointCloud, target: PointCloud) -> Alignment:
+def refine_alignment(alignment: Alignment, source: PointCloud, target: PointCloud) -> Alignment:
     """Refine an alignment by registration; the result is kept if its residual is smaller."""
     there = target.normalized(torch.float64)
     moved = (alignment.moved(source.points) - there.centre) / there.scale

@@ -22,7 +22,7 @@ from .registry import (
     training_defaults,
 )
 from .routing import Gradients, Routed, route
-from .temperature import Calibration, calibrated, fit_calibration, right_poses
+from .temperature import Calibration, apply_temperature, fit_calibration, right_poses
 from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 
@@ -51,7 +51,7 @@ __all__ = [
     "UprightNet",
     "VotingRound",
     "Whole",
-    "calibrated",
+    "apply_temperature",
     "count_parameters",
     "create_network",
     "cross_entropy",

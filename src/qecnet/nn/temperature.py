@@ -82,7 +82,7 @@ def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor
     return (2 * up - 1 > _UP) & (any_azimuth | (heading > _HEADING))
 
 
-def calibrated(activations: Tensor, temperature: float = 1.0) -> Tensor:
+def apply_temperature(activations: Tensor, temperature: float = 1.0) -> Tensor:
     """Turn activations into probabilities: `softmax(log(activations) / temperature)`.
 
     For a network with features, whose activations are those of a softmax, a temperature of 1 changes nothing. The

@@ -127,7 +127,7 @@ def validation_batches(
         yield Batch(points, cache.labels[chosen]), q
 
 
-def prefetched(items: Iterable[T], depth: int = 4) -> Generator[T]:
+def prefetch(items: Iterable[T], depth: int = 4) -> Generator[T]:
     """Yield items that a background thread makes up to `depth` ahead; its errors are raised here. Close when done."""
     ready: queue.Queue[tuple[T, ...] | BaseException] = queue.Queue(depth)
     closed = threading.Event()

@@ -11,7 +11,7 @@ from typing import Any
 
 from qecnet.files import alone_in, as_json, write_whole
 from qecnet.nn import Calibration, Network, save_network
-from qecnet.training.settings import Settings, checked, json_of, make_settings
+from qecnet.training.settings import Settings, check_setting, json_of, make_settings
 
 
 class RunFolder:
@@ -52,7 +52,7 @@ class RunFolder:
         except (ValueError, TypeError) as error:
             raise ValueError(f"{self.settings}: is damaged ({error}); start a new run in another --out") from error
         for name, value in given.items():
-            now, then = checked(name, value), getattr(settings, name)
+            now, then = check_setting(name, value), getattr(settings, name)
             if now != then:
                 raise ValueError(
                     f"{self.path}: was started with {name} = {then}, not {now}; "

@@ -12,7 +12,7 @@ import torch
 
 from qecnet.datasets import training_symmetry
 from qecnet.training.averaging import recalibrate
-from qecnet.training.batches import TrainingBatches, checksum, prefetched
+from qecnet.training.batches import TrainingBatches, checksum, prefetch
 from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
 from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
@@ -79,7 +79,7 @@ def train_network(
     prior = class_prior(cache.labels[shapes], len(cache.classes), settings.balance)
     prior = None if prior is None else prior.to(processes.device)
     saved = time.monotonic()
-    ahead = prefetched(batches.after(state.epoch, state.step, processes.piece(settings.batch_size)))
+    ahead = prefetch(batches.after(state.epoch, state.step, processes.piece(settings.batch_size)))
     with stop_signals() as stop, closing(ahead):
         while state.epoch < settings.epochs:
             while state.step < batches.steps:

@@ -198,7 +198,7 @@ def make_settings(given: Mapping[str, Any]) -> Settings:
     Raises:
         ValueError: for an unknown name, or a value of the wrong type or range.
     """
-    values = {name: checked(name, value) for name, value in given.items() if name not in _FORMER}
+    values = {name: check_setting(name, value) for name, value in given.items() if name not in _FORMER}
     return Settings(**{**_preset(values.get("config", "paper")), **values})
 
 
@@ -228,7 +228,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
         return name.strip(), value.strip()
 
 
-def checked(name: str, value: Any) -> Any:
+def check_setting(name: str, value: Any) -> Any:
     """Convert the value of a setting to its type; a ValueError says what it must be."""
     types = get_type_hints(Settings)
     if name not in types:

@@ -12,7 +12,7 @@ from torch import Tensor
 from qecnet.algebra import conjugate, multiply
 from qecnet.datasets import stratified_split
 from qecnet.nn import Calibration, Network, fit_calibration, upright_distance
-from qecnet.training.batches import Batch, prefetched, validation_batches
+from qecnet.training.batches import Batch, prefetch, validation_batches
 from qecnet.training.distributed import Processes
 from qecnet.training.unlabelled import Frames
 
@@ -68,7 +68,7 @@ def _count(
     network.eval()
     correct, pose = 0, 0.0
     with torch.inference_mode():
-        for batch, turn in prefetched(batches):
+        for batch, turn in prefetch(batches):
             on_device = batch.to(device)
             prediction, labels = network(on_device.points), on_device.labels
             correct += int((prediction.label == labels).sum())
@@ -101,7 +101,7 @@ def calibrate(
     parts = [validation_batches(cache, shapes, _BATCH, rotated=True, subsampling=s) for s in subsamplings]
     predictions, rotations = [], []
     with torch.inference_mode():
-        for batch, turn in prefetched(chain.from_iterable(parts)):
+        for batch, turn in prefetch(chain.from_iterable(parts)):
             predictions.append(network(batch.to(device).points))
             rotations.append(turn)
     network.train()
