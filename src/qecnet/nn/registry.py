@@ -164,28 +164,16 @@ def training_defaults(name: str) -> Mapping[str, Any]:
     return _entry(name).training
 
 
-def has_poses(name: str) -> bool:
-    """Tell whether a registered network predicts poses.
+def network_class(name: str) -> type[Network]:
+    """Look up the class of a registered network, whose attributes say what it predicts and reads.
 
     Args:
         name: of the network.
 
     Returns:
-        True if it does.
+        The class.
     """
-    return _entry(name).network.has_poses
-
-
-def reads_candidates(name: str) -> bool:
-    """Tell whether a registered network reads candidate poses.
-
-    Args:
-        name: of the network.
-
-    Returns:
-        True if it does.
-    """
-    return _entry(name).network.reads_candidates
+    return _entry(name).network
 
 
 def create_network(name: str, classes: int, **options: Any) -> Network:
@@ -199,7 +187,7 @@ def create_network(name: str, classes: int, **options: Any) -> Network:
     Returns:
         The network, untrained.
     """
-    return _entry(name).network(network_config(name, classes, **options))
+    return network_class(name)(network_config(name, classes, **options))
 
 
 def network_name(network: Network) -> str:

@@ -18,10 +18,9 @@ from qecnet.nn import (
     Nonlinearity,
     Origin,
     create_network,
-    has_poses,
     list_networks,
+    network_class,
     network_config,
-    reads_candidates,
     training_defaults,
 )
 from qecnet.schema import decode_value
@@ -150,13 +149,13 @@ class Settings:
         for name in ("dropped", "smoothing", "ema", "validation", "views"):
             self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
         for name in ("siamese", "aligned"):
-            if getattr(self, name) > 0 and not has_poses(self.config):
+            if getattr(self, name) > 0 and not network_class(self.config).has_poses:
                 raise ValueError(
                     f"{name} is {getattr(self, name)}; the network {self.config} has no poses to compare, set it to 0"
                 )
-        if self.siamese > 0 and reads_candidates(self.config):
+        if self.siamese > 0 and network_class(self.config).reads_candidates:
             raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
-        if self.unlabelled and not reads_candidates(self.config):
+        if self.unlabelled and not network_class(self.config).reads_candidates:
             raise ValueError(f"unlabelled is for networks that read candidates, like upright; {self.config} does not")
         if self.views > 0 and not 0 < round(self.views * self.subsamplings) < self.subsamplings:
             raise ValueError(
@@ -183,7 +182,9 @@ class Settings:
 
     def prepare(self) -> PrepareConfig:
         """Get the configuration of the frames that the network reads."""
-        return PrepareConfig(self.points, self.frames, self.method, candidates=reads_candidates(self.config))
+        return PrepareConfig(
+            self.points, self.frames, self.method, candidates=network_class(self.config).reads_candidates
+        )
 
 
 def make_settings(given: Mapping[str, Any]) -> Settings:
