@@ -43,7 +43,7 @@ SECONDS = 90.0
 
 @contextmanager
 def viewer(port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
-    """Runs `qec view`, by default on a free port. Yields its address and its process."""
+    """Run `qec view`, by default on a free port. Yields its address and its process."""
     command = [str(Path(sys.executable).with_name("qec")), "view", "--port", str(port), "--no-browser"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ | {"OMP_NUM_THREADS": "1"})
     try:
@@ -54,12 +54,15 @@ def viewer(port: int = 0) -> Iterator[tuple[str, subprocess.Popen[str]]]:
         yield found[0], process
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        try:
+            process.communicate(timeout=30)
+        finally:
+            process.kill()
 
 
 @contextmanager
 def chromium(width: int = 1400, height: int = 900, downloads: Path | None = None) -> Iterator[webdriver.Chrome]:
-    """Runs Chromium with an empty profile; it records every request and the console."""
+    """Run Chromium with an empty profile; it records every request and the console."""
     profile = tempfile.mkdtemp(prefix="qec-chromium-")
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium") or "/usr/bin/chromium"
