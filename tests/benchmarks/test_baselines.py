@@ -46,7 +46,11 @@ BANDS = {"prin": {"bands": (32, 32, 32)}, "spherical_cnn": {"bands": (64, 16, 10
 """Those of the papers."""
 APPROXIMATE = ("spherical_cnn",)
 """Invariant as far as their grids resolve what they see: see below, and test_sphere.py."""
-ALL_CENTRES: dict[str, dict[str, Any]] = {"kd_network": {"reads": 32}, "tensor_field": {"reads": 1024}}
+ALL_CENTRES: dict[str, dict[str, Any]] = {
+    "kd_network": {"reads": 32},
+    "riconv": {"reads": 512},
+    "tensor_field": {"reads": 1024},
+}
 """Options with which a network reads each of 32 points once, and takes all of them as centres."""
 
 
