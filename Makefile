@@ -107,8 +107,8 @@ benchmark: $(READY)
 	$(BIN)/python -m benchmarks.hundred_poses
 
 # Calibrate and measure modelnet40 (and with it upright) and modelnet10 after new weights were put into results/, and write all
-# results, figures and stored answers that depend on them. Takes more than an hour; the measurements of `qec evaluate` that
-# use several processes continue where they were interrupted. FURNITURE is a folder with the *.sh3f files of Debian's package
+# results, figures and stored answers that depend on them. Takes more than an hour; the measurements of `qec evaluate`, except
+# for calibration, continue where they were interrupted. FURNITURE is a folder with the *.sh3f files of Debian's package
 # sweethome3d-furniture. Not written: the text on failures in docs/upright.md.
 #   make measure MODELNET10=ModelNet10.zip MODELNET40=ModelNet40 SCANNED=scanned_objects FURNITURE=catalogues
 EVALUATE := $(BIN)/qec evaluate

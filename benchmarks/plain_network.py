@@ -40,7 +40,8 @@ def turn_back(q: Tensor, x: Tensor) -> Tensor:
 
 def module(qec: QECModule, capsules: Capsules, pooling: Pooling) -> Capsules:
     patch = capsules.group(pooling)
-    positions = (patch.positions - pooling.centres[..., None, :])[..., None, :]
+    origins = pooling.centres if pooling.origins is None else pooling.origins
+    positions = (patch.positions - origins[..., None, :])[..., None, :]
     average = mean(patch.poses.transpose(-3, -2), torch.ones_like(patch.activations.mT))[..., None, :, :]
     canonical = turn_back(average.expand_as(patch.poses), positions.expand(*patch.poses.shape[:-1], 3))
     hidden = qec.kernel.first(canonical.flatten(-2))

@@ -178,6 +178,13 @@ def test_a_journal_of_another_run_is_refused_and_stays(open_journal, files, chan
     assert plan(open_journal(), files) == (0, 0, 0, 3)
 
 
+def test_an_option_that_is_off_may_be_missing_in_the_journal(open_journal):
+    open_journal()
+    open_journal(replace(ORIGIN, options='{"seed": 0, "fast": false}'))
+    with pytest.raises(ValueError, match="was made with --fast not given, and now given"):
+        open_journal(replace(ORIGIN, options='{"seed": 0, "fast": true}'))
+
+
 def test_another_name_of_the_same_weights_is_no_other_run(open_journal):
     open_journal()
     open_journal(replace(ORIGIN, model="a copy"))

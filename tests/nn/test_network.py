@@ -10,8 +10,9 @@ from tests.nn.clouds import random_points
 
 from qecnet.algebra import angular_distance, checking, multiply, random_quaternion
 from qecnet.datasets import make_shape
+from qecnet.files import read_tensors, write_tensors
 from qecnet.geometry import OrientedPoints, prepare
-from qecnet.nn import QECConfig, QECNet, count_parameters, create_network
+from qecnet.nn import QECConfig, QECNet, count_parameters, create_network, load_network, save_network
 from qecnet.testing import Kind, assert_equivariant, equivariance_error
 
 SMALL = QECConfig(classes=3, frames=30, patches=8, neighbours=9, capsules=4)
@@ -285,3 +286,21 @@ def test_frames_that_are_no_unit_quaternions_are_an_error_inside_checking():
     wrong = OrientedPoints.from_frames(points.positions, 2 * points.frames, points.valid)
     with checking(), pytest.raises(ValueError, match="away from unit length"):
         make_network(SMALL, torch.float32)(wrong)
+
+
+def test_weights_from_before_there_was_an_origin_are_relative_to_patches(tmp_path):
+    network = make_network(replace(SMALL, origin="patch"), torch.float32)
+    save_network(tmp_path / "now", network, ["a", "b", "c"], {})
+    tensors, about = read_tensors(tmp_path / "now")
+    config = {name: value for name, value in about["config"].items() if name != "origin"}
+    write_tensors(tmp_path / "before", tensors, about | {"config": config})
+    assert load_network(tmp_path / "before")[0].config == network.config
+
+
+@pytest.mark.parametrize(("origin", "sees"), [("cloud", True), ("patch", False)])
+def test_only_patches_relative_to_the_cloud_see_where_they_are(origin, sees):
+    network = make_network(replace(SMALL, origin=origin), torch.float64)
+    points = make_inputs(SMALL, torch.float64, clouds=2)
+    moved = replace(points, positions=points.positions + 1)
+    here, there = (network.patches(*network._pool(x)).poses for x in (points, moved))
+    assert (angular_distance(here, there).max() > 1e-3) == sees

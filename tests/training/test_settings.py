@@ -55,6 +55,14 @@ def test_a_runs_settings_that_are_damaged_are_refused(tmp_path, damaged):
         RunFolder(tmp_path).resumed_settings({})
 
 
+@pytest.mark.parametrize(("stored", "origin"), [({}, "patch"), ({"origin": "cloud"}, "cloud")])
+def test_a_run_from_before_there_was_an_origin_is_relative_to_patches(tmp_path, stored, origin):
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"config": "paper", **stored}))
+    assert RunFolder(tmp_path).resumed_settings({}).origin == origin
+    assert make_settings(read_settings(file)).origin == origin
+
+
 def test_a_file_is_toml(tmp_path):
     file = tmp_path / "run.toml"
     file.write_text('schedule = "onecycle"\nlearning_rate = 1\nmargin = [0.2, 0.9]  # grows\n')

@@ -45,12 +45,16 @@ class Origin:
             raise ValueError(f"{path}: was written by qec {theirs.command}; {remedy}")
         before, now = (parse_object(text, path) for text in (theirs.options, self.options))
         for name in sorted({*before, *now}):
-            if before.get(name) != now.get(name):
-                values = f"{_show(before.get(name))}, and now {_show(now.get(name))}"
+            shown = [_show(options.get(name)) for options in (before, now)]
+            if shown[0] != shown[1]:
+                values = ", and now ".join(shown)
                 raise ValueError(f"{path}: was made with --{name.replace('_', '-')} {values}; {remedy}")
         if theirs.key != self.key:
             raise ValueError(f"{path}: was made with other weights ({theirs.model}); {remedy}")
 
 
 def _show(value: Any) -> str:
-    return "not given" if value is None else json.dumps(value).strip('"')
+    """An option that is off is the same as one that did not exist yet."""
+    if value is None or isinstance(value, bool):
+        return "given" if value else "not given"
+    return json.dumps(value).strip('"')

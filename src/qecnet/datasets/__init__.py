@@ -1,7 +1,7 @@
 """Labelled collections of shapes (ModelNet, scanned objects, folders, procedural furniture) and their cached frames."""
 
 from qecnet.datasets.cache import FrameCache, frame_cache
-from qecnet.datasets.camera_views import View, ViewConfig, sample_view, sample_view_from
+from qecnet.datasets.camera_views import TRAINING_CAMERA, View, ViewConfig, sample_view, sample_view_from
 from qecnet.datasets.class_folders import is_ignored
 from qecnet.datasets.dataset import Dataset, Item, derive_seed, stratified_split
 from qecnet.datasets.furniture import FURNITURE_CLASSES, make_furniture, make_shape
@@ -12,6 +12,7 @@ from qecnet.datasets.transforms import crop, jitter
 __all__ = [
     "FURNITURE_CLASSES",
     "NO_SYMMETRY",
+    "TRAINING_CAMERA",
     "Dataset",
     "FrameCache",
     "Item",

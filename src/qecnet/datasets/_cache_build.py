@@ -8,12 +8,10 @@ from dataclasses import dataclass, fields
 import numpy as np
 import torch
 
-from qecnet.datasets.camera_views import ViewConfig, sample_view
+from qecnet.datasets.camera_views import TRAINING_CAMERA, sample_view
 from qecnet.datasets.dataset import Item, derive_seed
 from qecnet.geometry import Mesh, OrientedPoints, PointCloud, PrepareConfig, prepare, sample_points
 from qecnet.workers import in_order
-
-_CAMERA = ViewConfig(floor=0.1)
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ def _subsample(shape: Mesh | PointCloud, s: int, task: Task, generator: torch.Ge
     wholes = task.subsamplings - task.views
     if s >= wholes:
         try:
-            return sample_view(shape, generator, _CAMERA).cloud
+            return sample_view(shape, generator, TRAINING_CAMERA).cloud
         except ValueError:
             s = 0
     thinned = task.thinnest ** (s / max(1, wholes - 1))

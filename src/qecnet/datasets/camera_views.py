@@ -62,6 +62,10 @@ class ViewConfig:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be 0 to 1")
 
 
+TRAINING_CAMERA = ViewConfig(floor=0.1)
+"""The views that networks are trained and calibrated on."""
+
+
 @dataclass(frozen=True, eq=False)
 class View:
     """What cameras saw of a shape, in the shape's own coordinates.

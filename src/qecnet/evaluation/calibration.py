@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from qecnet.algebra import random_quaternion
-from qecnet.datasets import Dataset, Item, derive_seed, sample_view, stratified_split
+from qecnet.datasets import TRAINING_CAMERA, Dataset, Item, derive_seed, sample_view, stratified_split
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import CALIBRATION_BINS, score_calibration
 from qecnet.evaluation.predict import map_shapes
@@ -48,19 +48,19 @@ def measure_calibration(
     job = _Job(model.config, model.setting("keep"), measurement.seed, views)
     jobs = [(job, number, item) for number, (item, _) in enumerate(held)]
     label = "calibration: shapes" if measurement.progress else None
-    found = [*map_shapes(_predict_shape, jobs, model.network, measurement.workers, label)]
+    found = [pickle.loads(row) for row in map_shapes(_predict_shape, jobs, model.network, measurement.workers, label)]
     labels = torch.tensor([label for (_, label), (_, q) in zip(held, found, strict=True) for _ in q])
     predictions, turns = [prediction for prediction, _ in found], [q for _, q in found]
     calibration = fit_calibration(predictions, labels, torch.cat(turns))
     test = measurement.predict_test_views(rotations)
-    named = labels >= 0
+    named, classed = labels >= 0, sum(label >= 0 for _, label in held)
     activations = torch.cat([prediction.activations for prediction in predictions])
     return CalibrationResult(
         **measurement.describe(test),
         rotations=rotations,
         **asdict(calibration),
         bins=CALIBRATION_BINS,
-        held_out=_score(len(held), activations[named], labels[named], calibration.temperature),
+        held_out=_score(classed, activations[named], labels[named], calibration.temperature),
         test=_score(
             len(np.unique(test.shape)),
             torch.from_numpy(test.activations),
@@ -92,17 +92,23 @@ class _Job:
     views: bool
 
 
-def _predict_shape(network: Network, job: _Job, number: int, item: Item) -> tuple[Prediction, Tensor]:
-    """Predict a shape, whole and, where it is asked for, as a view; also the rotations (1 or 2, 4) of both."""
+def _predict_shape(network: Network, job: _Job, number: int, item: Item) -> bytes:
+    """Predict a shape, whole and, where it is asked for, as a view; also the rotations (1 or 2, 4) of both.
+
+    Packed, as torch would send each tensor by a file handle of its own.
+    """
     generator = torch.Generator().manual_seed(derive_seed(job.seed, number))
     shape = item.load()
     clouds = [sample_points(shape, job.config.points, generator, job.keep)]
     if job.views:
-        with suppress(ValueError):  # of which cameras see too little
-            clouds.append(sample_view(shape, generator).cloud)
+        try:
+            clouds.append(sample_view(shape, generator, TRAINING_CAMERA).cloud)
+        except ValueError:  # cameras hardly see it, and training takes all of its points instead
+            clouds.append(sample_points(shape, job.config.points, generator, job.keep))
     turns = random_quaternion(len(clouds), generator, dtype=torch.float64)
     rotated = [replace(cloud, normals=None).rotated(q) for cloud, q in zip(clouds, turns, strict=True)]
-    return network(OrientedPoints.stack([prepare(cloud, job.config, generator) for cloud in rotated])), turns
+    found = network(OrientedPoints.stack([prepare(cloud, job.config, generator) for cloud in rotated]))
+    return pickle.dumps((found, turns))
 
 
 def _score(shapes: int, activations: Tensor, labels: Tensor, temperature: float) -> CalibrationSplit:

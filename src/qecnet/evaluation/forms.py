@@ -25,9 +25,9 @@ def name_form(shape: Mesh | PointCloud) -> str:
         shape: any shape; a cloud should cover the whole surface evenly.
 
     Returns:
-        "box" if 90% of the surface lies within 2.5% of the box's mean side of its faces. Of the train half of Google
-        Scanned Objects this holds for a fifth: product boxes, cases of discs, drives. Otherwise "flat" if the shortest
-        side is at most a quarter of the next one, "round" if two sides are nearly equal, and "other".
+        "box" if 90% of the surface lies within 2.5% of the box's mean side of its faces, such as product boxes and
+        cases of discs. Otherwise "flat" if the shortest side is at most a quarter of the next one, "round" if two sides
+        are nearly equal, and "other".
     """
     points = sample_points(shape, _POINTS, torch.Generator().manual_seed(0)).points.double().numpy()
     try:

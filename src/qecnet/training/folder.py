@@ -11,7 +11,7 @@ from typing import Any
 
 from qecnet.files import alone_in, as_json, write_whole
 from qecnet.nn import Calibration, Network, save_network
-from qecnet.training.settings import Settings, check_setting, json_of, make_settings
+from qecnet.training.settings import Settings, check_setting, json_of, make_settings, parse_run_settings
 
 
 class RunFolder:
@@ -46,7 +46,7 @@ class RunFolder:
             ValueError: if there is no run, its settings are damaged, or one that is given differs.
         """
         try:
-            settings = make_settings(dict(json.loads(self.settings.read_text(encoding="utf-8"))))
+            settings = make_settings(parse_run_settings(self.settings.read_text(encoding="utf-8")))
         except FileNotFoundError as error:
             raise ValueError(f"{self.path}: holds no run to resume; omit --resume to start one") from error
         except (ValueError, TypeError) as error:

@@ -32,6 +32,7 @@ else:
 
 
 _FORMER = ("fused",)  # settings in files of earlier versions: compiled operators are always used now
+_UNSAID = {"paper": {"origin": "patch"}, "release": {"origin": "patch"}}  # what such files mean and do not have
 
 
 @dataclass(frozen=True)
@@ -203,15 +204,25 @@ def make_settings(given: Mapping[str, Any]) -> Settings:
     return Settings(**{**_preset(values.get("config", "paper")), **values})
 
 
+def parse_run_settings(text: str) -> dict[str, Any]:
+    """Parse the settings.json of a run; one of an earlier version gets what was not a setting then.
+
+    Raises:
+        ValueError, TypeError: if it cannot be parsed.
+    """
+    values = dict(json.loads(text))
+    return {**_UNSAID.get(values.get("config", "paper"), {}), **values}
+
+
 def read_settings(path: Path) -> dict[str, Any]:
-    """Read settings from a TOML file (lines `name = value`) or a JSON file, such as a run's settings.json.
+    """Read settings from a TOML file (lines `name = value`) or the settings.json of a run.
 
     Raises:
         ValueError: if the file cannot be opened or parsed.
     """
     try:
         text = path.read_text(encoding="utf-8")
-        return dict(json.loads(text)) if path.suffix == ".json" else tomllib.loads(text)
+        return parse_run_settings(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise ValueError(f"{path}: cannot be opened ({(error.strerror or str(error)).lower()})") from error
     except (ValueError, TypeError) as error:
