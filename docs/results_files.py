@@ -1,7 +1,8 @@
-"""Lets the pages link to the cards of results/, which lie beside docs/, as they do in the repository."""
+"""Lets the pages link to the cards and curves of results/, which lies beside docs/, as they do in the repository."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from mkdocs.config.defaults import MkDocsConfig
@@ -12,11 +13,20 @@ ROOT = Path(__file__).parents[1]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    for card in sorted(ROOT.glob("results/*/CARD.md")):
-        place = card.relative_to(ROOT).as_posix()
-        files.append(File.generated(config, place, abs_src_path=str(card), inclusion=InclusionLevel.NOT_IN_NAV))
+    for name in ("CARD.md", "curves.png"):
+        for path in sorted(ROOT.glob(f"results/*/{name}")):
+            place = path.relative_to(ROOT).as_posix()
+            files.append(File.generated(config, place, abs_src_path=str(path), inclusion=InclusionLevel.NOT_IN_NAV))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, **_: object) -> str:
-    return markdown.replace("](../results/", "](results/") if "/" not in page.file.src_uri else markdown
+    if "/" in page.file.src_uri:
+        return markdown
+    return re.sub(r"\[([^]]+)\]\(\.\./(results[^)]*)\)", _link, markdown)
+
+
+def _link(found: re.Match[str]) -> str:
+    """A link to a file of results/; of one to a folder, which is no page of the site, the text alone."""
+    text, place = found.groups()
+    return f"[{text}]({place})" if (ROOT / place).is_file() else text
