@@ -6,11 +6,10 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from qecnet.schema import first_line
+from qecnet.streams import discard_stderr
 
 _ANSWER_SECONDS = 5.0
 """How long an address may take to answer."""
@@ -83,7 +82,7 @@ def connect(address: str, workers: int | None) -> Any:
         cores = workers or os.cpu_count()
         options |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _STORE_BYTES}
     try:
-        with _discard_errors():
+        with discard_stderr():  # Ray's own code says there that it was asked to say little
             ray.init(address, **options)
     except (Exception, SystemExit) as error:  # Ray leaves the program when its own process has no answer
         raise ValueError(
@@ -91,20 +90,6 @@ def connect(address: str, workers: int | None) -> Any:
             "one of its nodes with ray start --address, or give --ray local"
         ) from error
     return ray
-
-
-@contextmanager
-def _discard_errors() -> Iterator[None]:
-    """Send standard error nowhere: Ray's own code says there that it was asked to say little."""
-    sys.stderr.flush()
-    before = os.dup(2)
-    try:
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), 2)
-        yield
-    finally:
-        os.dup2(before, 2)
-        os.close(before)
 
 
 def last_line(error: Exception) -> str:

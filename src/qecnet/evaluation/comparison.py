@@ -49,8 +49,8 @@ class ComparedAccuracy:
 class ComparedErrors:
     """A method of Table 2, and its errors by protocol.
 
-    Under "paper" these are of correctly classified shapes, as published; under "strict" of all shapes. The protocols
-    are one for methods that align pairs of clouds by their points alone: they classify nothing and read no frames.
+    Under "paper" these are of correctly classified shapes, as published; under "strict" of all shapes. Both are
+    the same for methods that align pairs of clouds by their points alone: they classify nothing and read no frames.
     """
 
     method: str

@@ -7,11 +7,7 @@ first use, which then waits for them for ever.
 from __future__ import annotations
 
 import io
-import os
 import struct
-import threading
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
 
@@ -22,11 +18,10 @@ from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
 from qecnet.formats.motion import Array, Motion
 from qecnet.formats.scenes import import_extra
 from qecnet.geometry import PointCloud
+from qecnet.streams import discard_stderr
 
 _VARIABLE_CHUNKS = 0xFFFFFFFF
 _LARGEST_CHUNK = 5_000_000  # points; a hundred times what LASzip writes
-_STDERR = 2  # the descriptor, which the decoder writes to, not Python's `sys.stderr`
-_stderr_lock = threading.Lock()
 _STEPS = 10**9  # coordinates are stored as whole multiples of a scale; int32 holds two billion
 
 
@@ -47,7 +42,8 @@ def _load(data: bytes) -> Any:
     _check_records(data)
     try:
         stream, backend = io.BytesIO(data), laspy.LazBackend.Lazrs
-        with _silence_decoder(), laspy.open(stream, closefd=False, laz_backend=backend) as reader:
+        # The decoder of LAZ prints a backtrace before it raises.
+        with discard_stderr(), laspy.open(stream, closefd=False, laz_backend=backend) as reader:
             header = reader.header
             size = header.point_count * header.point_format.size
             if header.are_points_compressed:
@@ -63,22 +59,6 @@ def _load(data: bytes) -> Any:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         raise Malformed(f"cannot be read as LAS or LAZ ({str(error)[:60]}); the file is damaged") from error
-
-
-@contextmanager
-def _silence_decoder() -> Iterator[None]:
-    """Discard what is written to stderr meanwhile: the decoder of LAZ prints a backtrace before it raises."""
-    with _stderr_lock, ExitStack() as stack:
-        try:
-            nowhere = stack.enter_context(open(os.devnull, "wb"))
-            stderr = os.dup(_STDERR)
-        except OSError:  # closed, or no descriptor is left: then what the decoder prints is the lesser evil
-            yield
-            return
-        stack.callback(os.close, stderr)
-        stack.callback(os.dup2, stderr, _STDERR)
-        os.dup2(nowhere.fileno(), _STDERR)
-        yield
 
 
 def _check_records(data: bytes) -> None:
