@@ -151,7 +151,8 @@ def test_the_centre_and_size_of_the_whole_shape_are_learned(prediction, tiny):
 def test_balanced_loss_adds_log_frequencies_to_scores(tiny):
     labels = torch.tensor([0, 0, 0, 1, 2, -1])
     prior = present(class_prior(labels, 4, 0.5))
-    torch.testing.assert_close(prior, 0.5 * torch.tensor([0.5, 1 / 6, 1 / 6, 1 / 6]).log())
+    half = 0.5 * torch.tensor([0.5, 1 / 6, 1 / 6, 1 / 6]).log()
+    torch.testing.assert_close(prior - prior[0], half - half[0])
     scores, wanted = torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 3, 0, 1])
     prediction = Prediction(scores.softmax(-1), torch.eye(4)[0].expand(6, 4, 4), scores)
     found = losses(prediction, wanted, torch.ones(5), tiny(loss="cross_entropy"), 0, prior=prior)
@@ -162,6 +163,14 @@ def test_balance_zero_changes_nothing():
     assert class_prior(torch.tensor([0, 0, 1]), 2, 0.0) is None
 
 
-def test_balance_needs_cross_entropy(tiny):
-    with pytest.raises(ValueError, match=r"balance is 0\.5; it is for the cross-entropy"):
-        tiny(loss="spread", balance=0.5)
+@pytest.mark.parametrize("balance", [0.3, 1.0])
+def test_balanced_spread_loss_is_weighted_by_inverse_frequencies(tiny, balance):
+    labels = torch.tensor([0] * 6 + [1] * 3 + [2])
+    prior = present(class_prior(labels, 3, balance))
+    activations = torch.rand(10, 3, generator=torch.Generator().manual_seed(1))
+    prediction = Prediction(activations, torch.eye(4)[0].expand(10, 3, 4), activations)
+    found = losses(prediction, labels, torch.ones(4), tiny(loss="spread"), 0, prior=prior).total
+    weights = torch.tensor([6.0, 3.0, 1.0]) ** -balance
+    each = torch.stack([spread_loss(a[None], t[None], 0.1) for a, t in zip(activations, labels, strict=True)])
+    expected = (weights[labels] * each).sum() / weights[labels].sum()
+    torch.testing.assert_close(found, expected)

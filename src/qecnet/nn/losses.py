@@ -6,13 +6,16 @@ from torch import Tensor
 from ..algebra import angular_distance
 
 
-def spread_loss(activations: Tensor, labels: Tensor, margin: float = 0.1) -> Tensor:
+def spread_loss(
+    activations: Tensor, labels: Tensor, margin: float = 0.1, class_weights: Tensor | None = None
+) -> Tensor:
     """Compute the spread loss `Σ_{i≠t} max(0, m − (a_t − a_i))²`, averaged over clouds (Sabour et al. 2018).
 
     Args:
         activations: a, (B, C).
         labels: t, (B,).
         margin: m.
+        class_weights: (C), by which the loss of each cloud is multiplied according to its label; None for ones.
 
     Returns:
         ().
@@ -20,7 +23,8 @@ def spread_loss(activations: Tensor, labels: Tensor, margin: float = 0.1) -> Ten
     _check(activations, labels)
     target = activations.gather(-1, labels[:, None])
     short = (margin - (target - activations)).clamp_min(0) ** 2
-    return short.scatter(-1, labels[:, None], 0.0).sum(-1).mean()
+    each = short.scatter(-1, labels[:, None], 0.0).sum(-1)
+    return (each if class_weights is None else each * class_weights[labels]).mean()
 
 
 def spread_margin(progress: float, first: float = 0.2, last: float = 0.9) -> float:

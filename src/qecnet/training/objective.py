@@ -45,7 +45,7 @@ def losses(
         settings: of the run.
         progress: fraction of the run that is completed, 0 to 1.
         wholes: where the whole shapes are; None if all clouds are whole.
-        prior: (classes) what the cross-entropy adds to the logarithms of the activations, see `class_prior`.
+        prior: (classes) log frequencies of the classes that the loss corrects for, see `class_prior`.
     """
     pairs = len(prediction.activations) // len(labels)
     every = labels.repeat(pairs)
@@ -79,10 +79,11 @@ def _from_whole(found: Whole, wholes: Whole | None) -> Tensor:
 
 
 def class_prior(labels: Tensor, classes: int, balance: float) -> Tensor | None:
-    """Compute the offsets of the logit-adjusted loss (Menon et al. 2021) from the frequencies of the training labels.
+    """Compute how much more the loss expects frequent classes than rare ones, from the training labels.
 
-    A network that is trained with log frequencies added to its scores predicts without them as if all classes were
-    equally frequent.
+    The cross-entropy is logit-adjusted (Menon et al. 2021): a network that is trained with log frequencies added to its
+    scores predicts without them as if all classes were equally frequent. The spread loss, whose activations are no
+    probabilities, is weighted by the inverse frequencies instead.
 
     Args:
         labels: (N) of the training shapes, −1 for a shape without a class.
@@ -90,12 +91,14 @@ def class_prior(labels: Tensor, classes: int, balance: float) -> Tensor | None:
         balance: 0 for none (the result is None), 1 for the full adjustment.
 
     Returns:
-        (classes), float32.
+        (classes), float32: log frequencies times `balance`, shifted such that the weights `exp(−prior)` have a mean of
+        1 over the training shapes.
     """
     if balance == 0:
         return None
     counts = torch.bincount(labels[labels >= 0], minlength=classes).clamp_min(1).float()
-    return balance * (counts / counts.sum()).log()
+    frequencies = (counts / counts.sum()).log()
+    return balance * frequencies + ((1 - balance) * frequencies).logsumexp(0)
 
 
 def _classification(
@@ -104,7 +107,8 @@ def _classification(
     if not len(labels):  # a process whose shapes have no classes still takes part in the gradients
         return activations.sum()
     if settings.loss == "spread":
-        return spread_loss(activations, labels, spread_margin(progress, *settings.margin))
+        weights = None if prior is None else (-prior).exp()
+        return spread_loss(activations, labels, spread_margin(progress, *settings.margin), weights)
     if prior is not None:
         activations = activations * prior.exp()
     return cross_entropy(activations, labels, settings.smoothing)

@@ -66,7 +66,7 @@ class Settings:
         loss: of the classification: "spread", as in the paper, or "cross_entropy".
         margin: of the spread loss at the start and at the end of training; it grows linearly.
         smoothing: label smoothing of the cross-entropy.
-        balance: how far the cross-entropy corrects for classes that have more training shapes than others: 0 not at
+        balance: how far the loss corrects for classes that have more training shapes than others: 0 not at
             all, 1 for predictions as if all classes were equally frequent, see `class_prior`.
         aligned: weight of the pose loss δ/π to the upright pose of the training shapes, up to the symmetry declared
             for the class (`qecnet.datasets.symmetry`), or of the network's own loss for poses; 0 for none.
@@ -143,8 +143,6 @@ class Settings:
         self._check("margin", min(self.margin) >= 0, "at least 0")
         self._check("stretch", self.stretch >= 1, "at least 1")
         self._check("balance", 0 <= self.balance <= 1, "from 0 to 1")
-        if self.balance > 0 and self.loss != "cross_entropy":
-            raise ValueError(f"balance is {self.balance}; it is for the cross-entropy, so set loss=cross_entropy")
         for name in ("keep", "thinnest"):
             self._check(name, 0 < getattr(self, name) <= 1, "above 0 and at most 1")
         for name in ("dropped", "smoothing", "ema", "validation", "views"):
