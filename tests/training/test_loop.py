@@ -97,6 +97,18 @@ def test_rotation_keeps_the_predicted_class(run):
     assert last["validation_nr"] == last["validation_ar"]
 
 
+def test_the_class_mean_counts_rare_classes_as_much_as_frequent_ones(cache, tiny):
+    network = new_state(tiny(), list(cache.classes), ALONE.device).network
+
+    def always_first(module, inputs, prediction):
+        return replace(prediction, activations=torch.eye(len(cache.classes))[:1].expand_as(prediction.activations))
+
+    network.register_forward_hook(always_first)
+    shapes = torch.cat((torch.where(cache.labels == 0)[0][:4], torch.where(cache.labels == 1)[0][:1]))
+    found = validate(network, cache, shapes, torch.ones(len(cache.classes) + 1), ALONE)
+    assert (found["validation_ar"], found["validation_class_mean"]) == (0.8, 0.5)
+
+
 def test_the_test_split_is_never_read(run, monkeypatch):
     class Forbidden:
         stamp = property(lambda self: pytest.fail("the test split was asked for its content"))
@@ -211,7 +223,7 @@ def test_an_average_has_statistics_of_its_own(cache, tiny):
 def test_validation_uses_no_random_numbers_and_keeps_the_network(cache, tiny):
     network = new_state(tiny(config="pointnet", method="flare"), CLASSES, ALONE.device).network
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    found = [validate(network, cache, torch.arange(50), torch.ones(len(cache.classes)), ALONE) for _ in range(2)]
+    found = [validate(network, cache, torch.arange(50), torch.ones(len(cache.classes) + 1), ALONE) for _ in range(2)]
     assert found[0] == found[1]
     assert network.training
     assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())

@@ -113,6 +113,7 @@ class TrainingOutcome:
     train_accuracy: float | None = None
     validation_nr: float | None = None
     validation_ar: float | None = None
+    validation_class_mean: float | None = None
     protocol: str | None = None
 
 

@@ -168,7 +168,7 @@ def _finish(
     from qecnet.training.validate import calibrate, held_out
 
     last = state.rows[-1]
-    figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "validation_pose", "protocol")
+    figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "validation_class_mean", "validation_pose")
     about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}
     seconds = sum(row["seconds"] for row in state.rows)
     held = held_out(frames.labels, settings.validation)[1]
@@ -177,7 +177,8 @@ def _finish(
     folder.write_result(
         about
         | {"parameters": count_parameters(state.network), "processes": among.count, "training_seconds": round(seconds)}
-        | {"epoch": last["epoch"], **{name: last[name] for name in figures}}
+        | {"epoch": last["epoch"], **{name: last.get(name) for name in figures}}
+        | {"protocol": last["protocol"]}
     )
     if not draw_curves(state.rows, folder.curves):
         console.print("curves.png is drawn with matplotlib, which is not installed; pip install 'qecnet[plot]'")

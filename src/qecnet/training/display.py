@@ -18,7 +18,8 @@ from qecnet.training.loop import Watcher
 
 def line(row: Mapping[str, Any], epochs: int) -> str:
     """Format a row of the log."""
-    names = {"validation_nr": "NR", "validation_ar": "AR", "validation_views": "views"}
+    names = {"validation_nr": "NR", "validation_ar": "AR", "validation_class_mean": "class mean"}
+    names |= {"validation_views": "views"}
     held = [f"{shown} {row[name]:.1%}" for name, shown in names.items() if row.get(name) is not None]
     if row.get("validation_pose") is not None:
         held.append(f"pose {row['validation_pose']:.3f}")

@@ -43,40 +43,45 @@ def validate(
 
     Returns:
         Accuracies under NR and AR, 0 to 1, and the orientation error δ/π of the true class under AR, up to symmetry; of
-        shapes without a class, that of the predicted one, up to the azimuth. The same two figures for views under AR.
-        None if no shapes are held out, without views, and for the orientation of a network without poses.
+        shapes without a class, that of the predicted one, up to the azimuth. The mean of the classes' accuracies under
+        AR (`validation_class_mean`). The same three figures for views. None if no shapes are held out, without views,
+        and for the orientation of a network without poses.
     """
-    names = ("validation_nr", "validation_ar", "validation_pose", "validation_views", "validation_views_pose")
+    figures = ("", "_pose", "_class_mean")
+    names = ("validation_nr", "validation_ar", *(f"validation{f}" for f in figures[1:]))
+    names += tuple(f"validation_views{f}" for f in figures)
     if not len(shapes):
         return dict.fromkeys(names)
-    labelled = max(int((cache.labels[shapes] >= 0).sum()), 1)
+    there = torch.bincount(cache.labels[shapes][cache.labels[shapes] >= 0], minlength=len(turns) - 1)
     found: list[float | None] = []
     for rotated, subsampling in ((False, 0), (True, 0), (True, cache.subsamplings - 1))[: 3 if views else 2]:
         mine = shapes[processes.piece(len(shapes))]
         tested = validation_batches(cache, mine, _BATCH, rotated=rotated, subsampling=subsampling)
-        correct, pose = processes.total(*_count(network, tested, turns, processes.device))
-        found += [correct / labelled, pose / len(shapes) if network.has_poses else None]
-    found += [None] * (6 - len(found))
-    del found[1]  # upright, the orientation error is the same
+        *correct, pose = processes.total(*_count(network, tested, turns, processes.device))
+        shares = (torch.tensor(correct, dtype=torch.float64) / there)[there > 0]
+        found.append(sum(correct) / max(int(there.sum()), 1))
+        if rotated:
+            found += [pose / len(shapes) if network.has_poses else None, float(shares.mean()) if len(shares) else 0.0]
+    found += [None] * (len(names) - len(found))
     return dict(zip(names, found, strict=True))
 
 
 def _count(
     network: Network, batches: Iterator[tuple[Batch, Tensor]], turns: Tensor, device: torch.device
-) -> tuple[float, float]:
-    """How many classes are right, and the sum of orientation errors."""
+) -> list[float]:
+    """How many shapes of each class are classified correctly, and last the sum of orientation errors."""
     network.eval()
-    correct, pose = 0, 0.0
+    correct, pose = torch.zeros(len(turns) - 1), 0.0
     with torch.inference_mode():
         for batch, turn in prefetch(batches):
             on_device = batch.to(device)
             prediction, labels = network(on_device.points), on_device.labels
-            correct += int((prediction.label == labels).sum())
+            correct += torch.bincount(labels[prediction.label == labels], minlength=len(correct)).cpu()
             poses = prediction.pose_of(torch.where(labels >= 0, labels, prediction.label))
             error = multiply(conjugate(turn.to(device)), poses)
             pose += float(upright_distance(error, turns[labels]).sum()) / math.pi
     network.train()
-    return float(correct), pose
+    return [*correct.tolist(), pose]
 
 
 def calibrate(
