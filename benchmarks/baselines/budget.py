@@ -53,8 +53,6 @@ KEPT = ("settings.json", "result.json", "log.jsonl", "curves.png")
 SUBSAMPLINGS = 2
 PROBE = 20.0
 """Seconds of processor time that tell how many epochs fit into the budget."""
-LONGER = 1.25
-"""A run whose one epoch takes this many times its budget is marked."""
 
 app = typer.Typer(add_completion=False)
 
@@ -73,7 +71,6 @@ class Cost:
         epochs: that it was trained for.
         threads: of torch.
         milliseconds: of processor time for each shape of a batch of 16, the network alone.
-        longer: whether it took more than `LONGER` times the minutes allowed.
     """
 
     run: str
@@ -85,7 +82,6 @@ class Cost:
     epochs: int
     threads: int
     milliseconds: float
-    longer: bool
 
 
 @app.command()
@@ -122,10 +118,9 @@ def main(
         except (OSError, RuntimeError, ValueError) as error:  # the others are trained all the same
             typer.echo(f"{name}: {error}", err=True)
             continue
-        longer = ", longer than allowed" if cost.longer else ""
         typer.echo(
             f"{name}: {cost.parameters:,} parameters, {cost.minutes:.1f} of {cost.allowed:g} minutes in {cost.epochs} "
-            f"epochs on {cost.threads} threads, {cost.milliseconds:.1f} ms per shape{longer}"
+            f"epochs on {cost.threads} threads, {cost.milliseconds:.1f} ms per shape"
         )
 
 
@@ -222,7 +217,6 @@ def measure_cost(run: Path, name: str, dataset: str) -> Cost:
         found["epoch"],
         torch.get_num_threads(),
         round(each, 3),
-        budget["minutes"] > LONGER * budget["allowed"],
     )
 
 

@@ -45,7 +45,6 @@ def test_every_budget_is_printed_and_kept(folder, done):
         taken, epochs = float(row["minutes"]), int(row["epochs"])
         assert epochs == 1 or taken <= 0.02 + 0.005  # as printed
         assert epochs + 1 > int(0.02 / (taken / epochs + 0.005))  # no fewer than fit
-        assert (row["longer"] == "True") <= (epochs == 1)
 
 
 def test_results_are_what_tables_read(folder, done):
