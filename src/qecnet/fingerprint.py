@@ -30,7 +30,7 @@ def code_hash(package: str, *patterns: str) -> str:
     paths: set[Path] = set()
     for pattern in patterns:
         if not (matches := set(folder.glob(pattern))):
-            raise FileNotFoundError(f"{package}: no file matches {pattern}; name the files that there are")
+            raise FileNotFoundError(f"{package}: no file matches {pattern}; correct the pattern")
         paths |= matches
     digest = hashlib.sha256()
     for path in sorted(paths):

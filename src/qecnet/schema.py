@@ -85,9 +85,9 @@ def check_names(what: str, names: Sequence[str]) -> None:
     """Raise a ValueError unless names are distinct and fit on a line of a terminal."""
     for name in names:
         if not 0 < len(name) <= _LONGEST_NAME or not name.isprintable():
-            raise ValueError(f"{what} has a name that is empty, too long or has control characters")
+            raise ValueError(f"{what} contains a name that is empty, too long or contains control characters")
     if len({*names}) < len(names):
-        raise ValueError(f"{what} has a name twice")
+        raise ValueError(f"{what} contains a name twice")
 
 
 _SIMPLE = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}

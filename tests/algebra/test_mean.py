@@ -125,7 +125,7 @@ def test_close_rotations_average_in_any_shape(shape, count, seed):
     [
         (lambda: weighted_mean(torch.ones(2, 3)), r"q has shape \(2, 3\)"),
         (lambda: weighted_mean(torch.ones(5, 0, 4)), r"q of shape \(5, 0, 4\) is an empty set"),
-        (lambda: weighted_mean(torch.ones(4)), r"q of shape \(4,\) is no set of quaternions"),
+        (lambda: weighted_mean(torch.ones(4)), r"q of shape \(4,\) is not a set of quaternions"),
         (lambda: weighted_mean(torch.eye(4), torch.ones(4).double()), "w has dtype torch.float64 and q torch.float32"),
         (
             lambda: weighted_mean(torch.ones(5, 4), torch.ones(4)),

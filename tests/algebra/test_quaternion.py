@@ -286,7 +286,7 @@ def test_wrong_shapes_are_named(call, sentence):
     [
         (lambda: conjugate(torch.tensor([float("nan"), 0, 0, 1])), r"q of shape \(4,\) has values that are not finite"),
         (lambda: to_matrix(torch.tensor([2.0, 0, 0, 0])), "away from unit length"),
-        (lambda: from_matrix(-torch.eye(3)), "no rotation"),
+        (lambda: from_matrix(-torch.eye(3)), "not a rotation"),
     ],
 )
 def test_values_are_looked_at_inside_checking_only(call, sentence):

@@ -112,7 +112,7 @@ def test_a_number_of_classes_that_is_none_is_named(classes):
 def test_a_single_cloud_is_no_batch_to_train_on(kind):
     network, one = trained(kind), cloud(clouds=1)
     network(one)
-    with pytest.raises(ValueError, match=r"there is 1 cloud; .* trains on at least 2"):
+    with pytest.raises(ValueError, match=r"the batch has 1 cloud; .* needs at least 2 to train"):
         network.train()(one)
 
 

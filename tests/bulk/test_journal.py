@@ -207,7 +207,7 @@ def test_a_full_disk_keeps_what_was_committed(open_journal, files):
     plan(journal, files)
     pages = journal._base.execute("PRAGMA page_count").fetchone()[0]
     journal._base.execute(f"PRAGMA max_page_count = {pages}")
-    with pytest.raises(OSError, match=r"cannot be written \(database or disk is full\); what was done is kept"):
+    with pytest.raises(OSError, match=r"cannot be written \(database or disk is full\); finished work is kept"):
         journal.record(files[0], {"label": "chair" * 10_000})
     assert plan(open_journal(), files) == (0, 0, 0, 3)
 

@@ -103,7 +103,7 @@ def test_missing_unfinished_and_foreign_shards_are_refused(tmp_path, files):
     with pytest.raises(ValueError, match="shard 3 of 3 is missing; run what is missing, or merge with --partial"):
         merge_shards(results)
     run_shard(results, Shard(3, 3), files, origin=replace(ORIGIN, key="other"))
-    with pytest.raises(ValueError, match=r"r-3-of-3.csv.journal: is of another run"):
+    with pytest.raises(ValueError, match=r"r-3-of-3.csv.journal: belongs to a different run"):
         merge_shards(results, partial=True)
     journal_path(Shard(3, 3).results_path(results)).unlink()
     run_shard(results, Shard(3, 3), files)
@@ -112,5 +112,5 @@ def test_missing_unfinished_and_foreign_shards_are_refused(tmp_path, files):
     assert not results.exists()
     assert merge_shards(results, partial=True) == 3
     run_shard(results, Shard(1, 2), files)
-    with pytest.raises(ValueError, match="there are shards of 2 and 3 parts"):
+    with pytest.raises(ValueError, match="there are shards of runs in 2 and 3 parts"):
         merge_shards(results)

@@ -97,7 +97,11 @@ def test_parquet_without_its_library_is_one_sentence(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("r.xlsx", "is not a type of results; name it"), ("no/r.csv", "there is no folder"), ("r.csv", "is a folder")],
+    [
+        ("r.xlsx", "is not a supported type of results file; name it"),
+        ("no/r.csv", "there is no folder"),
+        ("r.csv", "is a folder"),
+    ],
 )
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, name, said):
     (tmp_path / "r.csv").mkdir()

@@ -159,7 +159,7 @@ def test_a_cluster_that_fails_is_one_sentence(monkeypatch):
     ray.cluster_resources, ray.shutdown = fail, lambda: left.append(True)
     monkeypatch.setattr("qecnet.bulk.cluster.connect", lambda address, workers: ray)
     said = (
-        r"^head:6379: the Ray cluster failed \(The head does not answer\); what was done is kept: run the same command"
+        r"^head:6379: the Ray cluster failed \(The head does not answer\); finished work is kept; run the same command"
     )
     with pytest.raises(OSError, match=said):
         next(share_on_ray(name_lengths, lambda: None, "head:6379"))

@@ -314,7 +314,10 @@ def test_shards_of_an_index_are_joined(run, library):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("{library}", "-o", "r.xlsx"), "r.xlsx: is not a type of results; name it *.parquet, *.csv, *.jsonl"),
+        (
+            ("{library}", "-o", "r.xlsx"),
+            "r.xlsx: is not a supported type of results file; name it *.parquet, *.csv, *.jsonl",
+        ),
         (("{library}", "-o", "no/r.csv"), "there is no folder"),
         (("{library}", "-o", "r.csv", "--json"), "give one of them"),
         (("{library}", "-o", "r.csv", "--shard", "4/3"), "4/3: is not a shard"),
@@ -343,7 +346,7 @@ def test_without_ray_one_sentence_names_the_extra(run, library, tmp_path, monkey
     monkeypatch.setitem(sys.modules, "ray", None)
     result = run("classify", library, "-o", tmp_path / "r.csv", "--ray", "local")
     assert result.exit_code == 1
-    assert result.stderr == "qec: --ray needs an extra; pip install 'qecnet[ray]', or leave --ray out\n"
+    assert result.stderr == "qec: --ray needs an extra; pip install 'qecnet[ray]', or omit --ray\n"
 
 
 def test_results_of_another_model_are_refused_and_stay(run, library, tmp_path):

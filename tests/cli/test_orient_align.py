@@ -297,9 +297,13 @@ def test_viewpoints_that_cannot_be_are_one_sentence(run, folder, chair):
         (
             "whole.ply",
             ",".join(map(str, cloud.points.mean(0).tolist())),
-            "is inside the shape; give the camera's place",
+            "is inside the shape; give the camera's position",
         ),
-        ("normals.ply", "0,0,-50", "of the normals look away from the viewpoint (0, 0, -50); give the camera's place"),
+        (
+            "normals.ply",
+            "0,0,-50",
+            "of the normals face away from the viewpoint (0, 0, -50); give the camera's position",
+        ),
     ):
         refused = run("classify", folder / file, "--viewpoint", viewpoint)
         assert refused.exit_code == 1

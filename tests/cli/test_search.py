@@ -178,12 +178,12 @@ def test_an_index_of_version_0_1_has_to_be_built_again(run, folder):
         refused = run(*command, "--index", old)
         assert refused.exit_code == 1
         assert len(refused.stderr.splitlines()) == 1
-        assert "one of version 0.1 has to be built again: delete it and run qec index" in refused.stderr
+        assert "if it is from version 0.1, delete it and run qec index" in refused.stderr
     refused = run("search", folder / "chair.xyz", "--library", folder)
     assert f"{old}: is an index of version 0.1; build a new one with qec index {folder}" in refused.stderr
     built = run("index", folder)
     assert built.exit_code == 0
-    assert "is of version 0.1, no longer used; delete it" in built.stderr
+    assert "is from version 0.1 and no longer used; delete it" in built.stderr
 
 
 def test_two_commands_do_not_add_at_once(run, folder):
@@ -198,7 +198,7 @@ def test_two_commands_do_not_add_at_once(run, folder):
 def test_a_folder_of_other_files_is_not_an_index(run, folder, tmp_path):
     result = run("index", folder, "--index", folder, "--force")
     assert result.exit_code == 1
-    assert "is a folder of other files; give a new folder" in result.stderr
+    assert "is a folder with other files; give a new folder" in result.stderr
     assert (folder / "chair.xyz").exists()
 
 
@@ -220,7 +220,7 @@ def test_what_is_missing_is_one_sentence(run, folder):
     for arguments, said in (
         (("index", folder / "none"), "is not a folder"),
         (("index",), "no folder was given"),
-        (("index", folder / "deep", folder / "bed.xyz"), f"all below with --library {folder}"),
+        (("index", folder / "deep", folder / "bed.xyz"), f"contains them all with --library {folder}"),
         (("search", folder / "chair.xyz", "--library", folder), "create it with qec index"),
     ):
         result = run(*arguments)

@@ -81,7 +81,7 @@ def test_lines_are_plain_where_there_is_no_terminal(run, file, tmp_path):
 def test_a_folder_that_holds_a_run_is_refused_and_left_alone(run, file, trained):
     before = contents(trained)
     said = refusal(run("--settings", file, "--out", trained))
-    assert said.endswith("holds a run already (settings.json); continue it with --resume, or give another --out")
+    assert said.endswith("already holds a run (settings.json); continue it with --resume, or give another --out")
     assert contents(trained) == before
 
 

@@ -139,7 +139,7 @@ def test_other_code_makes_another_file(tmp_path, whole, monkeypatch):
 DAMAGE = {
     "a flipped bit": lambda b: b[:-5000] + bytes([b[-5000] ^ 1]) + b[-4999:],
     "a flipped bit in the header": lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:],
-    "cut short": lambda b: b[: len(b) // 2],
+    "truncated": lambda b: b[: len(b) // 2],
     "zeros at the end": lambda b: b[:-4000] + bytes(4000),
     "too long": lambda b: b + b"x",
     "empty": lambda b: b"",
@@ -289,10 +289,10 @@ def test_subsamplings_of_a_cloud_differ_and_have_the_share_that_is_kept(tmp_path
 def test_a_file_that_is_no_cache_is_one_sentence(tmp_path, whole):
     for content in (b"", b"hello", whole[1][:300]):
         (tmp_path / "x.frames").write_bytes(content)
-        with pytest.raises(ValueError, match=r"x\.frames: is no frame cache"):
+        with pytest.raises(ValueError, match=r"x\.frames: is not a frame cache"):
             FrameCache(tmp_path / "x.frames")
     (tmp_path / "x.frames").write_bytes(whole[1][:-1])
-    with pytest.raises(ValueError, match="was cut short"):
+    with pytest.raises(ValueError, match="is truncated"):
         read_layout(tmp_path / "x.frames")
 
 

@@ -206,7 +206,7 @@ def test_settings_of_no_camera_are_one_sentence(settings, says):
 
 
 def test_shapes_that_cannot_be_seen_are_one_sentence(chair):
-    with pytest.raises(ValueError, match="lamp: its points are all the same"):
+    with pytest.raises(ValueError, match="lamp: its points are all equal"):
         sample_view(PointCloud(torch.ones(20, 3), name="lamp"), generator())
     with pytest.raises(ValueError, match="cameras see fewer than 9 points"):
         see(chair, pixels=2)

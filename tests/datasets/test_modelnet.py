@@ -127,7 +127,9 @@ def test_resampled_clouds_come_by_the_lists_of_either_dataset(tmp_path):
         assert present(as_cloud(dataset.items("train")[-1].load()).normals).tolist() == [[0, 0, 1], [1, 0, 0]]
     assert {i.name for i in dataset.items("train")} == {name for _, name in names("train", lambda n: 1)}
     (tmp_path / "bathtub" / "bathtub_0001.txt").write_text("")
-    with pytest.raises(ValueError, match=r"bathtub/bathtub_0001\.txt is empty, so unpacking was cut short"):
+    with pytest.raises(
+        ValueError, match=r"bathtub/bathtub_0001\.txt is empty, so the dataset was not unpacked completely"
+    ):
         open_dataset("modelnet40", tmp_path)
 
 
@@ -220,7 +222,7 @@ def bad_paths(tmp_path):
         "zip of hdf5": ("h5.zip", "mugs", "unzip it and give the folder"),
         "zip of nothing": ("nothing.zip", "mugs", "holds no shapes"),
         "half unzipped": ("five", "modelnet10", "has no shapes of monitor, night_stand, sofa, table, toilet"),
-        "empty files": ("zero", "mugs", "is empty, so unpacking was cut short"),
+        "empty files": ("zero", "mugs", "is empty, so the dataset was not unpacked completely"),
         "another dataset": ("mugs", "modelnet10", "is not modelnet10, which has no class cup, mug"),
         "the other modelnet": ("whole.zip", "modelnet40", "is modelnet10, not modelnet40"),
         "no official split": ("unsplit", "modelnet10", "no official split"),

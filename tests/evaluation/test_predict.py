@@ -270,7 +270,7 @@ def test_neighbours_are_the_same_view_of_the_next_shape_of_the_class():
 def test_weights_without_settings_are_one_sentence(model, dataset, tmp_path):
     settings = {n: v for n, v in SETTINGS.items() if n != "keep"}
     save_network(tmp_path / "weights.safetensors", model.network, model.classes, {"settings": settings})
-    with pytest.raises(ValueError, match=r"does not say how its network was trained \(keep\)"):
+    with pytest.raises(ValueError, match=r"does not record how its network was trained \(keep\)"):
         measure_classification(measurement(load(tmp_path), dataset, tmp_path))
 
 

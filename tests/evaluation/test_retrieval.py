@@ -42,7 +42,7 @@ def test_a_shape_alone_in_its_class_is_no_query():
     scores = score_retrieval(np.array([0, 0, 1]), unit(0, 1, 0.5))
     assert scores.queries == 2
     assert scores.map_micro == scores.map_macro == pytest.approx(1 / 2)
-    with pytest.raises(ValueError, match="no two test shapes are of one class"):
+    with pytest.raises(ValueError, match="no two test shapes share a class"):
         score_retrieval(np.array([0, 1]), unit(0, 1))
 
 

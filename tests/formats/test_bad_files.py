@@ -66,10 +66,10 @@ LITTLE = "binary_little_endian"
 CASES = {
     "empty.off": (b"", "empty"),
     "blank.xyz": (b" \n\n ", "empty"),
-    "unknown.dat": (b"\x07\x01\x02 nothing known", "no format"),
+    "unknown.dat": (b"\x07\x01\x02 nothing known", "not in a format"),
     "garbage.off": (bytes(range(256)) * 4, "OFF"),
     "garbage.obj": (bytes(range(256)) * 4, "no vertices"),
-    "garbage.stl": (bytes(range(256)) * 4, "cut short"),
+    "garbage.stl": (bytes(range(256)) * 4, "truncated"),
     "garbage.pcd": (bytes(range(256)) * 4, "DATA"),
     "garbage.ply": (bytes(range(256)) * 4, "end_header"),
     "garbage.npy": (bytes(range(256)) * 4, "NPY header"),
@@ -104,7 +104,7 @@ CASES = {
     "stl_billions.stl": (b"\0" * 80 + struct.pack("<I", 2**32 - 1) + b"\0" * 50, "4,294,967,295 triangles"),
     "stl_none.stl": (b"\0" * 84, "no triangles"),
     "stl_stub.stl": (b"\0" * 20, "20 bytes"),
-    "stl_ascii.stl": (b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\n", "cut short"),
+    "stl_ascii.stl": (b"solid a\nfacet normal 0 0 1\nouter loop\nvertex 0 0 0\nvertex 1 0 0\n", "truncated"),
     "stl_end.stl": (b"solid a\nfacet\nouter loop\nvertex 0 0 0\nvertex 1 0 0\nvertex 0 1 0\n", "endsolid"),
     "stl_bare.stl": (b"solid a\nendsolid a\n", "no triangles"),
     "ply_header.ply": (b"ply\nformat ascii 1.0\nelement vertex 3\n", "end_header"),
@@ -116,7 +116,7 @@ CASES = {
     "ply_count.ply": (ply("element vertex -1", *XYZ, body=b"0 0 0"), "element vertex -1"),
     "ply_list.ply": (ply("element vertex 1", *XYZ, "property list uchar int a", body=b"0 0 0 0"), "list among"),
     "ply_no_z.ply": (ply("element vertex 1", *XYZ[:2], body=b"0 0"), "x, y and z"),
-    "ply_short.ply": (ply("element vertex 3", *XYZ, body=b"0 0 0 1 0 0"), "declares 3 of 'vertex'"),
+    "ply_short.ply": (ply("element vertex 3", *XYZ, body=b"0 0 0 1 0 0"), "declares 3 rows of 'vertex'"),
     "ply_word.ply": (ply("element vertex 1", *XYZ, body=b"0 zero 0"), "b'zero'"),
     "ply_billions.ply": (ply(f"element vertex {BILLIONS}", *XYZ, format=LITTLE, body=b"\0" * 900), "5,000,000,000"),
     "ply_strips.ply": (
@@ -136,11 +136,11 @@ CASES = {
     "pcd_billions.pcd": (pcd(BILLIONS, BILLIONS, "binary", body=b"\0" * 900), "5,000,000,000 points"),
     "pcd_packed.pcd": (
         pcd(BILLIONS, BILLIONS, "binary_compressed", body=struct.pack("<II", 892, 2**32 - 1) + b"\0" * 892),
-        "another length",
+        "whose length differs",
     ),
     "pcd_bomb.pcd": (
         pcd(10**8, 10**8, "binary_compressed", body=struct.pack("<II", 892, 12 * 10**8) + b"\0" * 892),
-        "another length",
+        "whose length differs",
     ),
     "pcd_lzf.pcd": (pcd(data="binary_compressed", body=struct.pack("<II", 4, 24) + b"\xff" * 4), "unpacked"),
     "pcd_encoding.pcd": (pcd(data="zstd"), "ascii, binary or"),
@@ -169,7 +169,7 @@ CASES = {
     "wide.npy": (npy(np.zeros((3, 100))), "3 × 100"),
     "batch.npy": (npy(np.zeros((2, 4, 3))), "2 × 4 × 3"),
     "none.npy": (npy(np.zeros((0, 3))), "empty"),
-    "cut.npy": (npy(np.zeros((100, 3)))[:-8], "cut short"),
+    "cut.npy": (npy(np.zeros((100, 3)))[:-8], "truncated"),
     "billions.npy": (npy_header((BILLIONS, 3)) + b"\0" * 900, "5000000000"),
     "negative.npy": (npy_header((-4, -3)) + b"\0" * 96, "-4, -3"),
     "magic.npy": (b"\x93NUMPY", "NPY header"),
@@ -179,7 +179,7 @@ CASES = {
     "object.npz": (npz(points=npy(np.array([[1, "a", None]], dtype=object), allow_pickle=True)), "object"),
     "normals.npz": (npz(points=npy(np.ones((4, 3))), normals=npy(np.ones((3, 3)))), "normals of shape"),
     "bomb.npz": (npz(zipfile.ZIP_BZIP2, points=npy(np.zeros((10**6, 3)))), "NumPy does not write"),
-    "lying.npz": (lying(), "declares numbers"),
+    "lying.npz": (lying(), "declares an array"),
     "billions.npz": (npz(points=npy_header((BILLIONS, 3)) + b"\0" * 900), "5000000000"),
 }
 
@@ -200,7 +200,7 @@ def test_a_bad_file_gets_one_sentence_with_its_name(tmp_path, name):
 def test_a_mesh_without_area_is_refused_when_it_is_sampled(tmp_path):
     path = tmp_path / "line.off"
     path.write_text("OFF\n3 1 0\n0 0 0\n1 0 0\n2 0 0\n3 0 1 2\n")
-    with pytest.raises(ReadError, match=f"^{path}: .*no area"):
+    with pytest.raises(ReadError, match=f"^{path}: .*zero area"):
         read_cloud(path)
 
 

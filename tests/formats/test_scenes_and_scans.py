@@ -181,10 +181,10 @@ def test_other_fields_of_a_scan_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("suffix", [".las", ".laz"])
-def test_a_scan_that_was_cut_short_is_refused(tmp_path, suffix):
+def test_a_truncated_scan_is_refused(tmp_path, suffix):
     write(tmp_path / f"a{suffix}", PointCloud(torch.rand(500, 3, generator=torch.Generator().manual_seed(0))))
     data = (tmp_path / f"a{suffix}").read_bytes()
-    with pytest.raises(ReadError, match=r"cut short|damaged"):
+    with pytest.raises(ReadError, match=r"truncated|damaged"):
         read(save(tmp_path / f"cut{suffix}", data[: len(data) // 2]))
 
 

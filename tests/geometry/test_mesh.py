@@ -72,7 +72,7 @@ def test_faces_without_area_get_no_points():
 
 @pytest.mark.parametrize("corners", [[0, 0, 0], [0, 1, 1], [0, 2, 0]])
 def test_a_mesh_without_area_is_refused_by_name(corners):
-    with pytest.raises(ValueError, match=r"^plank: .*no area"):
+    with pytest.raises(ValueError, match=r"^plank: .*zero area"):
         Mesh(two_squares().vertices, torch.tensor([corners]), "plank").sample(10, generator())
 
 

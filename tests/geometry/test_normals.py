@@ -128,7 +128,7 @@ def test_far_clusters_keep_the_normals_that_each_has_alone(bumpy):
     [
         ({}, "either a radius or a number"),
         ({"radius": 0.1, "neighbours": 5}, "either a radius or a number"),
-        ({"neighbours": 2}, "2 neighbours were asked for a plane"),
+        ({"neighbours": 2}, "2 neighbours were requested for a plane"),
         ({"radius": 0.1, "sign": "up"}, 'sign is "up"'),
         ({"radius": 0.1, "sign": torch.zeros(2, 3)}, r"sign has the shape \(2, 3\)"),
         ({"radius": 0.1, "at": torch.tensor([7])}, "outside 0..3"),

@@ -58,5 +58,5 @@ def test_shapes_that_do_not_fit_are_one_sentence():
         OrientedPoints.from_frames(cloud.positions, cloud.positions, cloud.valid)
     with pytest.raises(ValueError, match=r"valid has dtype torch\.float32; it must be bool"):
         OrientedPoints.from_frames(cloud.positions, cloud.frames, cloud.valid.float())
-    with pytest.raises(ValueError, match="no batch to select from"):
+    with pytest.raises(ValueError, match="not a batch to select from"):
         cloud.select(0)

@@ -162,7 +162,7 @@ def test_a_viewpoint_that_cannot_be_is_one_sentence():
     check_viewpoint(cap.seen_from(above))
     with pytest.raises(ValueError, match=r"scan.ply: the viewpoint \(0, 0, 0.6\) is inside the shape; give the camera"):
         check_viewpoint(cap.seen_from(torch.tensor([0, 0, 0.6], dtype=torch.float64)))
-    with pytest.raises(ValueError, match=r"scan.ply: 100% of the normals look away from the viewpoint \(0, 0, -5\)"):
+    with pytest.raises(ValueError, match=r"scan.ply: 100% of the normals face away from the viewpoint \(0, 0, -5\)"):
         check_viewpoint(cap.seen_from(-above))
     assert drop_implausible_viewpoint(cap.seen_from(-above)).viewpoint is None
     assert drop_implausible_viewpoint(cap.seen_from(above)).viewpoint is not None

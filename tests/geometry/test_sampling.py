@@ -69,9 +69,9 @@ def test_random_points_are_distinct_and_the_generators(bumpy):
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
-        (lambda p: farthest_points(p, 5), "5 points were asked of a cloud of 4"),
+        (lambda p: farthest_points(p, 5), "5 points were requested from a cloud of 4"),
         (lambda p: farthest_points(p, 2, start=4), "start is 4"),
-        (lambda p: random_points(p, 0, torch.Generator()), "0 points were asked"),
+        (lambda p: random_points(p, 0, torch.Generator()), "0 points were requested"),
         (lambda p: farthest_points(p / 0, 2), "4 of 4 are not finite"),
         (lambda p: farthest_points(p[None], 2), r"shape \(1, 4, 3\)"),
     ],

@@ -69,9 +69,9 @@ def test_a_sound_library_is_searched(index, query):
         ("CREATE TRIGGER t AFTER INSERT ON shapes BEGIN DELETE FROM shapes; END", "tables are not those of an index"),
         ("CREATE VIEW v AS SELECT * FROM shapes", "tables are not those of an index"),
         ("DROP TABLE descriptors", "tables are not those of an index"),
-        ("DELETE FROM about", "does not say what it was made with"),
-        ("UPDATE about SET version = 99", "is of another version of qecnet"),
-        ("UPDATE about SET text = x'00'", "does not say what it was made with"),
+        ("DELETE FROM about", "does not record what it was made with"),
+        ("UPDATE about SET version = 99", "was written by another version of qecnet"),
+        ("UPDATE about SET text = x'00'", "does not record what it was made with"),
         ("UPDATE about SET text = '[]'", "not a JSON object"),
         ("UPDATE about SET text = '{}'", "model is missing"),
         ("UPDATE about SET text = replace(text, '\"chair\"', '\"bed\"')", "a name twice"),
@@ -79,15 +79,15 @@ def test_a_sound_library_is_searched(index, query):
         ("UPDATE about SET generation = 7", "vectors-7.usearch: is missing"),
         ("UPDATE about SET generation = '../../x'", "is negative"),
         ("UPDATE about SET codes = NULL", "how its vectors are encoded"),
-        ("UPDATE about SET codes = x'00'", "codes are of another width"),
+        ("UPDATE about SET codes = x'00'", "codes have the wrong width"),
         ("UPDATE about SET codes = CAST(x'0000807f' || substr(codes, 5) AS BLOB)", "codes are not finite"),
-        ("UPDATE descriptors SET descriptor = x'0000'", "another width"),
+        ("UPDATE descriptors SET descriptor = x'0000'", "wrong size"),
         ("UPDATE descriptors SET descriptor = zeroblob(6)", "not of length 1"),
-        ("UPDATE descriptors SET descriptor = 7", "another width"),
+        ("UPDATE descriptors SET descriptor = 7", "wrong size"),
         ("DELETE FROM descriptors", "a shape has no descriptor"),
-        ("UPDATE shapes SET path = '../' || path", "does not lead into the folder"),
-        ("UPDATE shapes SET path = '/' || path", "does not lead into the folder"),
-        ("UPDATE shapes SET path = CAST(id AS BLOB)", "does not lead into the folder"),
+        ("UPDATE shapes SET path = '../' || path", "is outside the folder"),
+        ("UPDATE shapes SET path = '/' || path", "is outside the folder"),
+        ("UPDATE shapes SET path = CAST(id AS BLOB)", "is outside the folder"),
         ("UPDATE shapes SET class = 'spoon'", "a class that the model does not know"),
         ("UPDATE shapes SET confidence = 5", "a confidence is not between 0 and 1"),
         ("UPDATE shapes SET confidence = 'high'", "a confidence is not between 0 and 1"),
@@ -124,7 +124,7 @@ def test_vectors_that_are_missing_or_cut_are_one_sentence(index, query):
         vectors.write_bytes(data[:length])
         assert "vectors-1.usearch: is damaged" in present(search(index, query))
     vectors.write_bytes(data + b"x")
-    assert "it goes on after its end" in present(search(index, query))
+    assert "it has data after its end" in present(search(index, query))
     vectors.unlink()
     assert "vectors-1.usearch: is missing" in present(search(index, query))
 

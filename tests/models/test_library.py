@@ -224,7 +224,7 @@ def test_a_folder_without_any_file_empties_no_library(small_model, folder, tmp_p
     """Such as one whose disk is not mounted."""
     bring_up_to_date(small_model, folder)
     with edit_library(folder / "index", small_model) as library:
-        with pytest.raises(ValueError, match="none of the files to index is there; the index keeps its shapes"):
+        with pytest.raises(ValueError, match="none of the files to index exists, so no shape was removed"):
             library.update(folder, [folder / "none.npy"])
         assert len(library) == 3
         assert library.finished
@@ -476,7 +476,7 @@ def test_a_graph_takes_usearch(small_model, tmp_path, small_graph, monkeypatch):
     answers = make_answers(small_model, 500)
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     with edit_library(tmp_path / "index", small_model) as library:
-        with pytest.raises(ValueError, match=r"takes usearch.*pip install 'qecnet\[search\]'"):
+        with pytest.raises(ValueError, match=r"needs usearch.*pip install 'qecnet\[search\]'"):
             library.add(make_entries(answers))
         assert len(library) == 500, "what was added is kept"
         assert found_numbers(library, answers[3], 1) == [3]

@@ -81,7 +81,7 @@ def test_an_unknown_model_is_one_sentence(tmp_path):
     with pytest.raises(ValueError, match="its network predicts no poses"):
         qecnet.load(baseline)
     save_network(bare, QECNet(QECConfig(2)), ["a", "b"], {})
-    with pytest.raises(ValueError, match="does not say how its network was trained"):
+    with pytest.raises(ValueError, match="does not record how its network was trained"):
         qecnet.load(bare)
     damaged.write_bytes(b"no weights")
     with pytest.raises(ValueError, match="damaged"):

@@ -235,7 +235,7 @@ def test_an_empty_batch_gives_an_empty_prediction(dtype):
 
 def test_a_single_cloud_is_no_batch_to_train_on(dtype):
     network = trained(SMALL, dtype).train()
-    with pytest.raises(ValueError, match=r"^there is 1 cloud; .* trains on at least 2$"):
+    with pytest.raises(ValueError, match=r"^the batch has 1 cloud; .* needs at least 2 to train$"):
         network(cloud(dtype, clouds=1))
 
 

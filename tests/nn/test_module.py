@@ -163,7 +163,7 @@ def test_votes_can_be_looked_at_before_they_are_routed(dtype):
         ),
         (
             lambda: make_module(torch.float32)(*random_cloud(2, 20, 5, 6, torch.float32)),
-            "have 1 poses a point; .* reads 3",
+            "have 1 poses per point; .* expects 3",
         ),
     ],
 )
@@ -175,7 +175,7 @@ def test_bad_input_is_named(call, sentence):
 def test_wrong_patches_and_capsules_are_named():
     inputs, patches = make_inputs(torch.float32)
     capsules, fewer = Capsules(*inputs), random_cloud(2, 20, 5, 4, torch.float32)[1]
-    with pytest.raises(ValueError, match=r"patches have 4 neighbours; this module reads 6"):
+    with pytest.raises(ValueError, match=r"patches have 4 neighbours; this module expects 6"):
         make_module(torch.float32)(capsules, fewer)
     with pytest.raises(ValueError, match=r"poses has shape \(2, 19, 3, 4\)"):
         Capsules(inputs[0], inputs[1][:, 1:], inputs[2])

@@ -109,7 +109,7 @@ def test_a_damaged_checkpoint_is_refused(trained, tiny, tmp_path, damage):
 
 def test_another_network_is_refused_in_one_sentence(trained, tiny, tmp_path):
     save_checkpoint(tmp_path / "c", trained, ORIGIN)
-    with pytest.raises(ValueError, match="c: does not fit the run's settings; start a new run") as refused:
+    with pytest.raises(ValueError, match="c: does not match the run's settings; start a new run") as refused:
         load_checkpoint(tmp_path / "c", new_state(tiny(capsules=5), ["a", "b"], CPU), ORIGIN)
     assert "\n" not in str(refused.value)
 
@@ -117,14 +117,14 @@ def test_another_network_is_refused_in_one_sentence(trained, tiny, tmp_path):
 @pytest.mark.parametrize(("name", "value"), [("classes", ["a", "c"]), ("frames", 8)])
 def test_other_data_than_it_was_trained_on_is_refused(trained, tiny, tmp_path, name, value):
     save_checkpoint(tmp_path / "c", trained, ORIGIN)
-    with pytest.raises(ValueError, match=f"was trained on other {name} "):
+    with pytest.raises(ValueError, match=f"was trained on different {name} "):
         load_checkpoint(tmp_path / "c", new_state(tiny(), ["a", "b"], CPU), ORIGIN | {name: value})
 
 
 @pytest.mark.parametrize("value", ["\x1b[2J", "y" * 5000, [[1] * 5000]])
 def test_an_altered_origin_is_shown_shortened_and_printable(trained, tiny, tmp_path, value):
     save_checkpoint(tmp_path / "c", trained, ORIGIN | {"classes": value})
-    with pytest.raises(ValueError, match="was trained on other classes ") as refused:
+    with pytest.raises(ValueError, match="was trained on different classes ") as refused:
         load_checkpoint(tmp_path / "c", new_state(tiny(), ["a", "b"], CPU), ORIGIN)
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 600

@@ -135,7 +135,7 @@ def test_an_override_without_a_value_is_refused():
 @pytest.mark.parametrize("name", ["scanned_objects", "\x1b[2J", "y" * 10_000])
 def test_further_shapes_are_for_networks_that_read_candidates(name):
     with pytest.raises(
-        ValueError, match=r"^unlabelled is for networks that read candidates, like upright; paper does not$"
+        ValueError, match=r"^unlabelled needs a network that reads candidates, such as upright; paper does not$"
     ):
         make_settings({"unlabelled": name})
     assert make_settings({"unlabelled": name, "config": "upright"}).unlabelled == name

@@ -55,7 +55,7 @@ def test_other_classes_keep_the_layers_without_classes(tmp_path, tiny, classes):
 
 def test_another_network_is_refused(tmp_path, tiny):
     _, path = written(tmp_path, tiny, PAPER, CLASSES)
-    with pytest.raises(ValueError, match="is another network than the settings describe"):
+    with pytest.raises(ValueError, match="is a different network from the one in the settings"):
         start_from(tiny(**PAPER, capsules=5).create_network(3), CLASSES, path, FLARE)
 
 
@@ -92,7 +92,7 @@ def test_a_run_that_started_from_another_resumes_without_it(tmp_path, options):
 
 @pytest.mark.parametrize(
     ("changes", "message"),
-    [({"method": "centred"}, "was trained on flare frames"), ({"capsules": 5}, "is another network")],
+    [({"method": "centred"}, "was trained on flare frames"), ({"capsules": 5}, "is a different network")],
 )
 def test_unsuitable_weights_are_refused_before_frames_are_computed(tmp_path, tiny, options, changes, message):
     _, path = written(tmp_path, tiny, PAPER, CLASSES)

@@ -71,13 +71,15 @@ def check_set(name: str, q: Tensor, weights_name: str, weights: Tensor | None) -
     if weights is None or not is_checking():
         check_quaternion(name, q)
     if q.dim() < 2:
-        raise ValueError(f"{name} of shape {tuple(q.shape)} is no set of quaternions; its shape must be (..., K, 4)")
+        raise ValueError(f"{name} of shape {tuple(q.shape)} is not a set of quaternions; its shape must be (..., K, 4)")
     if q.shape[-2] == 0:
         raise ValueError(f"{name} of shape {tuple(q.shape)} is an empty set; its shape must be (..., K, 4) with K ≥ 1")
     if weights is None:
         return
     if weights.dtype != q.dtype:
-        raise ValueError(f"{weights_name} has dtype {weights.dtype} and {name} {q.dtype}; they must be of one dtype")
+        raise ValueError(
+            f"{weights_name} has dtype {weights.dtype} and {name} {q.dtype}; they must have the same dtype"
+        )
     pairs = zip(reversed(weights.shape), reversed(q.shape[:-1]), strict=False)
     if weights.shape[-1:] != q.shape[-2:-1] or any(a != b and 1 not in (a, b) for a, b in pairs):
         raise ValueError(

@@ -124,7 +124,9 @@ def from_matrix(matrix: Tensor, *, orthonormal: bool = False) -> Tensor:
     """
     check_last("matrix", matrix, 3, 3)
     if is_checking() and bool((torch.linalg.det(matrix) <= 0).any()):
-        raise ValueError(f"matrix of shape {tuple(matrix.shape)} has a determinant that is not positive: no rotation")
+        raise ValueError(
+            f"matrix of shape {tuple(matrix.shape)} has a determinant that is not positive, so it is not a rotation"
+        )
     a, b, c, d, e, f, g, h, i = matrix.flatten(-2).unbind(-1)
     outer = torch.stack(
         (

@@ -65,7 +65,7 @@ def share_on_ray(
     try:
         yield from _Actors(ray, work, timeout).share(take)
     except ray.exceptions.RayError as error:
-        remedy = "what was done is kept: run the same command again to continue"
+        remedy = "finished work is kept; run the same command again to continue"
         raise OSError(f"{address}: the Ray cluster failed ({last_line(error)}); {remedy}") from error
     finally:
         ray.shutdown()

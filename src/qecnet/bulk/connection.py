@@ -31,7 +31,7 @@ def check_address(address: str) -> None:
     try:
         import ray  # noqa: F401
     except ImportError:
-        raise ValueError("--ray needs an extra; pip install 'qecnet[ray]', or leave --ray out") from None
+        raise ValueError("--ray needs an extra; pip install 'qecnet[ray]', or omit --ray") from None
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")

@@ -184,7 +184,7 @@ class Journal:
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise OSError(f"{self.path}: is in use by another run; wait for it, or choose another name") from error
-            remedy = "what was done is kept: run the same command again to continue"
+            remedy = "finished work is kept; run the same command again to continue"
             raise OSError(f"{self.path}: cannot be written ({error}); {remedy}") from error
         except sqlite3.DatabaseError as error:
             raise ValueError(

@@ -96,7 +96,9 @@ def merge_shards(results: Path, *, partial: bool = False) -> int:
         journals = [stack.enter_context(closing(Journal(path))) for path in paths]
         for journal in journals:
             if not journal.origin.fits(journals[0].origin):
-                raise ValueError(f"{journal.path}: is of another run than {journals[0].path}; merge shards of one run")
+                raise ValueError(
+                    f"{journal.path}: belongs to a different run than {journals[0].path}; merge shards of one run"
+                )
             if not journal.finished and not partial:
                 raise ValueError(f"{journal.path}: is not finished; run this shard again, or merge with --partial")
         write_results(results, _merge_rows(journals), journals[0].origin.columns)
@@ -127,7 +129,7 @@ def find_shards(whole: Path, ending: str = "", *, partial: bool = False) -> list
         raise ValueError(f"{name}: has no shards, such as {example}; run some with --shard")
     if len(counts) > 1:
         numbers = " and ".join(map(str, counts))
-        raise ValueError(f"{name}: there are shards of {numbers} parts; delete those of one of the runs")
+        raise ValueError(f"{name}: there are shards of runs in {numbers} parts; delete those of one run")
     missing = sorted({*range(1, counts[0] + 1)} - {int(match[1]) for match in found.values()})
     if missing and not partial:
         few = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")

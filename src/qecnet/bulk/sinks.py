@@ -51,7 +51,7 @@ def check_results_path(path: Path) -> Callable[[Path, Iterable[Row], Columns], N
     suffix = path.suffix.lower()
     if suffix not in _WRITERS:
         names = ", ".join(f"*{name}" for name in RESULT_SUFFIXES)
-        raise ValueError(f"{path}: is not a type of results; name it {names}")
+        raise ValueError(f"{path}: is not a supported type of results file; name it {names}")
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; give the name of a file")
     if not path.parent.is_dir():

@@ -89,7 +89,7 @@ ShardOf = Annotated[
     typer.Option(
         "--shard",
         metavar="K/N",
-        help="Process only the K-th of N shares of the files, for batch schedulers; join the results with qec merge. "
+        help="Process only the K-th of N parts of the files, for batch schedulers; join the results with qec merge. "
         "Example: --shard 3/16.",
         show_default=False,
     ),

@@ -69,7 +69,7 @@ def classify(
     """
     with one_sentence():
         if as_json and as_csv:
-            raise ValueError("--json and --csv exclude each other; give one of them")
+            raise ValueError("--json and --csv cannot be combined; give one of them")
         if output and (as_json or as_csv):
             raise ValueError("--json and --csv print results and -o writes them to a file; give one of them")
         bulk = BulkOptions(files or [], listed, output, ray, shard, retry_failed, workers, timeout)

@@ -70,7 +70,7 @@ def _common(
     folder = run / "evaluation"
     folder.mkdir(exist_ok=True)
     if apart := sorted({*model.classes} ^ {*found.classes}):
-        typer.echo(f"note: only common classes are measured, not {', '.join(apart)}", err=True)
+        typer.echo(f"note: only the classes in common are measured, not {', '.join(apart)}", err=True)
     shapes = None if per_class is None else _first_shapes(found, per_class)
     return Measurement(model, found, folder, shapes=shapes, seed=seed, workers=workers)
 

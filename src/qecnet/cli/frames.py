@@ -24,7 +24,9 @@ def frames(
             "-o", "--output", metavar="PATH", help="Write the frames: numbers to *.npz, coloured axes to *.ply."
         ),
     ] = None,
-    method: Annotated[Literal["flare", "shot", "centred"], typer.Option(help="Method of estimation.")] = "flare",
+    method: Annotated[
+        Literal["flare", "shot", "centred"], typer.Option(help="Method that estimates the frames.")
+    ] = "flare",
     count: Annotated[int, typer.Option("--frames", min=1, metavar="INTEGER", help="Number of frames.")] = 512,
     sign: Annotated[
         Literal["inward", "outward", "normals"],

@@ -84,7 +84,7 @@ def index(
         progress = Progress(0)
         with edit_library(path, loaded, replace=force) as opened:
             if (old := folder / INDEX_0_1).exists():
-                typer.echo(f"note: {printable(str(old))}: is of version 0.1, no longer used; delete it", err=True)
+                typer.echo(f"note: {printable(str(old))}: is from version 0.1 and no longer used; delete it", err=True)
             found: Iterable[Path] = iterate_shapes(files or [], listed, failures)
             found = part.select(found, folder) if part else found
             try:
@@ -118,7 +118,7 @@ def _find_folder(files: list[str], listed: str | None, library: Path | None) -> 
         if not files and listed is None:
             raise ValueError("no folder was given; name one, as in qec index meshes/")
         what = "several files were given" if files else "a list was given"
-        raise ValueError(f"{what}; name the folder that they are all below with --library{_common_folder(files)}")
+        raise ValueError(f"{what}; name the folder that contains them all with --library{_common_folder(files)}")
     if not library.is_dir():
         raise ValueError(f"{library}: is not a folder; name the folder of the library with --library")
     return library

@@ -68,8 +68,8 @@ def search(
                 raise ValueError(f"{error}{advice}") from error
             if not known.fits(loaded):
                 raise ValueError(
-                    f"{path}: was made with other weights than {name} has now; name them with --model, or index again "
-                    f"with qec index {library} --model {name} --force"
+                    f"{path}: was made with different weights from {name}; name the right ones with --model, or index "
+                    f"again with qec index {library} --model {name} --force"
                 )
             query_answer = loaded.predict(query, seed=seed)
             found = known.nearest(query_answer, count, label=label, min_confidence=min_confidence)

@@ -103,8 +103,8 @@ def read_layout(path: Path) -> Layout:
         length, checksum = np.frombuffer(start[len(_MAGIC) :].ljust(8, b"\0"), "<u4").tolist()
         text = file.read(length)
     if not start.startswith(_MAGIC) or zlib.crc32(text) != checksum:
-        raise ValueError(f"{path}: is no frame cache, or a damaged one; delete it and build it again")
+        raise ValueError(f"{path}: is not a frame cache, or is damaged; delete it and build it again")
     layout = Layout(**json.loads(text))
     if path.stat().st_size != layout.size:
-        raise ValueError(f"{path}: was cut short; delete it and build the frame cache again")
+        raise ValueError(f"{path}: is truncated; delete it and build the frame cache again")
     return layout

@@ -49,7 +49,7 @@ class ViewConfig:
 
     def __post_init__(self) -> None:
         if not 1 <= self.cameras[0] <= self.cameras[1]:
-            raise ValueError(f"cameras is {self.cameras}; give the least and the largest number, at least 1")
+            raise ValueError(f"cameras is {self.cameras}; give the smallest and the largest number, at least 1")
         if not 1 < self.distance[0] <= self.distance[1] < float("inf"):
             raise ValueError(
                 f"distance is {self.distance}; a camera within 1 radius is inside the shape: give larger distances"
@@ -164,7 +164,9 @@ def _make_scene(shape: Mesh | PointCloud, generator: torch.Generator, config: Vi
     centre = (low + high) / 2
     radius = float(np.sqrt(np.square(world - centre).sum(1).max()))
     if not 0 < radius < float("inf"):
-        raise ValueError(f"{shape.name}: its points are all the same or not finite; a camera needs a shape to see")
+        raise ValueError(
+            f"{shape.name}: its points are all equal or not finite, so a camera sees nothing; give another shape"
+        )
     return _Scene(whole, ((world - centre) / radius).astype(np.float32), centre, radius)
 
 

@@ -70,7 +70,7 @@ def find_entries(path: Path) -> list[Entry]:
     for entry in found:
         if entry.size == 0:
             where = "/".join(entry.parts)
-            raise ValueError(f"{path}: {where} is empty, so unpacking was cut short; unpack the dataset again")
+            raise ValueError(f"{path}: {where} is empty, so the dataset was not unpacked completely; unpack it again")
     return sorted(found, key=lambda entry: entry.parts)
 
 

@@ -40,7 +40,7 @@ def compare_with_official(dataset: Dataset, path: Path) -> tuple[str, ...]:
     name, counts = dataset.name, OFFICIAL[dataset.name]
     present = {c for split in dataset.splits for c, count in dataset.counts(split).items() if count}
     if not present:
-        raise ValueError(f"{path}: lists shapes but holds none of them; unpack the dataset again")
+        raise ValueError(f"{path}: lists shapes but contains none of them; unpack the dataset again")
     other = next((other for other in OFFICIAL if other != name and OFFICIAL[other].keys() == present), None)
     if other is not None:
         raise ValueError(f"{path}: is {other}, not {name}; give the path of {name}, or the right name")

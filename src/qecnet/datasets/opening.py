@@ -31,7 +31,7 @@ def open_dataset(name: str, path: str | os.PathLike[str] | None = None, *, per_c
     """
     if name == "shapes":
         if path is not None:
-            raise ValueError(f"{path}: shapes are generated, not read; leave out --data, or name another --dataset")
+            raise ValueError(f"{path}: shapes are generated, not read; omit --data, or name another --dataset")
         return make_furniture(per_class)
     if path is None:
         raise ValueError(f"{name} is read from files; give their folder or zip with --data")
@@ -46,5 +46,5 @@ def open_dataset(name: str, path: str | os.PathLike[str] | None = None, *, per_c
     if name not in modelnet.OFFICIAL:
         return dataset
     if not has_splits:
-        raise ValueError(f"{path}: has no train and test folders, so no official split; get {name} as it is released")
+        raise ValueError(f"{path}: has no train and test folders, so no official split; use {name} as released")
     return replace(dataset, notes=(*dataset.notes, *modelnet.compare_with_official(dataset, path)))

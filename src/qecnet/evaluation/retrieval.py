@@ -79,7 +79,7 @@ def score_retrieval(label: NDArray[np.int64], descriptors: NDArray[np.float32]) 
             nearest[row] = places[0] == 0
     queries = np.isfinite(precision)
     if not queries.any():
-        raise ValueError("no two test shapes are of one class; measure more shapes")
+        raise ValueError("no two test shapes share a class; measure more shapes")
     classes = np.unique(label[queries])
 
     def macro(values: NDArray[np.float64]) -> float:

@@ -38,7 +38,7 @@ def check_unpacked_size(size: int) -> None:
     if not size <= limit * 2**20:
         raise Malformed(
             f"unpacks to {size / 2**20:,.0f} MB, above the limit of {limit:,g} MB; "
-            f"to read it all the same, set the environment variable {_LIMIT_NAME}"
+            f"to read it anyway, set the environment variable {_LIMIT_NAME} to a larger number"
         )
 
 

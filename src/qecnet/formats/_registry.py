@@ -49,7 +49,7 @@ def find_format(data: bytes, suffix: str) -> Format:
     form = _by_content(data.removeprefix(_BYTE_ORDER_MARK)) or BY_SUFFIX.get(suffix)
     if form is None:
         known = ", ".join(name[1:].upper() for name in SUFFIXES)
-        raise Malformed(f"is in no format that can be read; save it as one of {known}")
+        raise Malformed(f"is not in a format that can be read; save it as one of {known}")
     return form
 
 

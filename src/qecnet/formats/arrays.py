@@ -75,12 +75,12 @@ def _load(stream: IO[bytes], size: int, is_packed: bool = False) -> NDArray[Any]
     count = math.prod(shape)
     length = count * dtype.itemsize
     if min(shape, default=1) < 1 or length > size:
-        raise Malformed(f"declares numbers of shape {shape} and has {size:,} bytes; it is empty or was cut short")
+        raise Malformed(f"declares an array of shape {shape} but has {size:,} bytes; it is empty or truncated")
     if is_packed:
         check_unpacked_size(8 * count)  # as float64
     raw = stream.read(length)
     if len(raw) != length:
-        raise Malformed(f"declares {length:,} bytes of numbers and has {len(raw):,}; the file was cut short")
+        raise Malformed(f"declares {length:,} bytes of data but has {len(raw):,}; the file is truncated")
     return np.frombuffer(raw, dtype).reshape(shape, order="F" if by_column else "C")
 
 

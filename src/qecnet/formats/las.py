@@ -51,7 +51,7 @@ def _load(data: bytes) -> Any:
                 _check_chunk_size(header)
                 _check_chunks(data, header.offset_to_point_data, header.point_count)
             elif header.offset_to_point_data + size > len(data):
-                raise Malformed(f"declares {header.point_count:,} points and ends before the last; it was cut short")
+                raise Malformed(f"declares {header.point_count:,} points but ends before the last one; it is truncated")
             return reader.read()
     except (Malformed, MemoryError):
         raise
@@ -67,7 +67,7 @@ def _check_records(data: bytes) -> None:
         if len(data) >= place + 4 and data[25] >= since:
             (count,) = struct.unpack_from("<I", data, place)
             if count * least > len(data):
-                raise Malformed(f"declares {count:,} records and has no room for them; the file is damaged")
+                raise Malformed(f"declares {count:,} records, more than fit into it; the file is damaged")
 
 
 def _check_chunk_size(header: Any) -> None:
@@ -84,7 +84,7 @@ def _check_chunks(data: bytes, start: int, points: int) -> None:
     if place == -1:  # a file that was written as a stream has it at its end
         place = int.from_bytes(data[-8:], "little", signed=True)
     if not start < place <= len(data) - 8:
-        raise Malformed("has no table of its compressed chunks; it was cut short or is damaged")
+        raise Malformed("has no table of its compressed chunks; it is truncated or damaged")
     (chunks,) = struct.unpack_from("<I", data, place + 4)
     if chunks > min(points, len(data)):
         raise Malformed(f"declares {chunks:,} compressed chunks of {points:,} points; the file is damaged")

@@ -35,7 +35,7 @@ def _parse(data: bytes) -> Parts:
     values, sizes = parse_rows(_TEXTURE_AND_NORMAL.sub(b"", b"\n".join(polygons)))
     corners = to_integers(values)
     if (corners == 0).any() or len(sizes) != len(polygons):
-        raise Malformed("has a face without corners, or one at vertex 0; OBJ counts vertices from 1")
+        raise Malformed("has a face without corners, or one that refers to vertex 0; OBJ counts vertices from 1")
     if (corners < 0).any():
         # A negative index counts back from the vertices above its face.
         lines = [m.start() for m in _VERTEX.finditer(text)], [m.start() for m in _FACE.finditer(text)]

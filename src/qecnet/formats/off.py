@@ -60,8 +60,8 @@ def _parse_lines(body: bytes, header: _Header) -> Parts:
     count = header.vertices
     if len(lengths) != count + header.faces or count == 0:
         raise Malformed(
-            f"declares {count:,} vertices and {header.faces:,} faces in its header and has {len(lengths):,} lines "
-            "of them; the file was cut short or its header is wrong"
+            f"declares {count:,} vertices and {header.faces:,} faces in its header but has {len(lengths):,} lines "
+            "of them; the file is truncated or its header is wrong"
         )
     columns = lengths[0]
     if columns < (6 if header.has_normals else 3) or (lengths[:count] != columns).any():

@@ -71,7 +71,7 @@ def _parse(data: bytes) -> Parts:
 def _parse_header(data: bytes) -> _Header:
     match = _HEADER.match(data)
     if match is None:
-        raise Malformed("has no `DATA` line, which ends the header of a PCD; it is damaged or was cut short")
+        raise Malformed("has no `DATA` line, which ends the header of a PCD; it is damaged or truncated")
     if match[2] not in (b"ascii", b"binary", b"binary_compressed"):
         raise Malformed(f"has DATA {match[2][:30]!r}; it may be ascii, binary or binary_compressed")
     words = [line.split() for line in re.split("\r\n|\n|\r", match[1].decode("latin-1"))]
@@ -135,7 +135,9 @@ def _columns(body: bytes | bytearray, header: _Header) -> dict[str, NDArray[Any]
     """Each field with one number per point, (N,), a view of the body."""
     count, row = header.points, header.row
     if count * row > len(body) or (header.encoding == b"ascii" and count * row != len(body)):
-        raise Malformed(f"declares {count:,} points and holds another number; it was cut short or its header is wrong")
+        raise Malformed(
+            f"declares {count:,} points but contains a different number; it is truncated or its header is wrong"
+        )
     columns: dict[str, NDArray[Any]] = {}
     offset = 0
     for field in header.fields:
@@ -151,7 +153,7 @@ def _columns(body: bytes | bytearray, header: _Header) -> dict[str, NDArray[Any]
 def _decompress(body: bytes, size: int) -> bytes:
     packed, unpacked = (int.from_bytes(body[at : at + 4], "little") for at in (0, 4))
     if len(body) < 8 + packed or unpacked != size or unpacked > _LZF_RATIO * packed:
-        raise Malformed("has compressed data of another length than its header declares; the file was cut short")
+        raise Malformed("has compressed data whose length differs from that in its header; the file is truncated")
     check_unpacked_size(unpacked)
     try:
         raw: bytes | None = lzf.decompress(body[8 : 8 + packed], unpacked)

@@ -65,7 +65,7 @@ def _parse(data: bytes) -> Parts:
             columns = _scalars(body, element)
             points, normals = stack_columns(columns, XYZ), stack_columns(columns, _NORMALS)
             if points is None:
-                raise Malformed("has vertices without single numbers x, y and z; save it with these")
+                raise Malformed("has vertices without scalar properties x, y and z; save it with them")
         elif element.name == "face" and element.rows and triangles is None:
             lists = _lists(body, element)
             corners, sizes = lists.get("vertex_indices") or lists.get("vertex_index") or (None, None)
@@ -85,7 +85,7 @@ def _parse(data: bytes) -> Parts:
 def _open(data: bytes | bytearray) -> _Contents:
     match = _HEADER.match(data)
     if match is None:
-        raise Malformed("has no header of a PLY, from `ply` to `end_header`; it is damaged or was cut short")
+        raise Malformed("has no complete PLY header, from `ply` to `end_header`; it is damaged or truncated")
     is_text, elements = _parse_header(match[2].decode("latin-1"))
     if not is_text:
         return _Contents(False, elements, elements, match.end(), memoryview(data)[match.end() :])
@@ -121,10 +121,10 @@ def _has_lists(element: _Element) -> bool:
     return any(p.counted_by for p in element.properties)
 
 
-def _cut_short(element: _Element) -> Malformed:
+def _truncated(element: _Element) -> Malformed:
     return Malformed(
-        f"declares {element.rows:,} of {element.name!r} and ends before the last; "
-        "the file was cut short or its header is wrong"
+        f"declares {element.rows:,} rows of {element.name!r} but ends before the last one; "
+        "the file is truncated or its header is wrong"
     )
 
 
@@ -137,11 +137,11 @@ def _size(body: memoryview, element: _Element) -> int:
 def _scalars(body: memoryview, element: _Element) -> dict[str, NDArray[Any]]:
     """Each property of an element that holds single numbers only, (count,)."""
     if _has_lists(element):
-        raise Malformed(f"has a list among the properties of {element.name!r}; save it without")
+        raise Malformed(f"has a list among the properties of {element.name!r}; save it without lists there")
     if element.rows == 0 or not element.properties:
-        raise Malformed(f"has nothing in {element.name!r}; a shape needs at least one point")
+        raise Malformed(f"has no values in {element.name!r}; a shape needs at least one point")
     if _size(body, element) > len(body):
-        raise _cut_short(element)
+        raise _truncated(element)
     row = np.dtype([(str(i), p.type) for i, p in enumerate(element.properties)])
     table = np.frombuffer(body, row, element.rows)
     return {p.name: table[str(i)] for i, p in enumerate(element.properties)}
@@ -184,17 +184,17 @@ def _walk(body: memoryview, element: _Element) -> tuple[_Lists, int]:
             length = 1
             if counter:
                 if at + counter.size > len(body):
-                    raise _cut_short(element)
+                    raise _truncated(element)
                 (length,) = counter.unpack_from(body, at)
                 at += counter.size
                 if not 0 <= length * size <= len(body) - at or length != int(length):
-                    raise _cut_short(element)
+                    raise _truncated(element)
                 length = int(length)
                 lengths[name].append(length)
                 items[name] += body[at : at + length * size]
             at += length * size
     if at > len(body):
-        raise _cut_short(element)
+        raise _truncated(element)
     kinds = {p.name: p.type for p in element.properties}
     return {n: (np.frombuffer(items[n], kinds[n]), np.frombuffer(lengths[n], np.int64)) for n in items}, at
 
@@ -203,7 +203,7 @@ def _check_rows(body: memoryview, element: _Element) -> None:
     """Refuse more rows than the bytes have room for, even if every list is empty, before any row is read."""
     smallest = sum(np.dtype(p.counted_by or p.type).itemsize for p in element.properties)
     if element.rows * smallest > len(body):
-        raise _cut_short(element)
+        raise _truncated(element)
 
 
 def _move(data: bytes, motion: Motion) -> bytes:

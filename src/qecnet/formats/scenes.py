@@ -107,7 +107,7 @@ def _check_gltf(document: dict[str, Any], size: int) -> None:
             "put it there, or save it as one GLB file"
         )
     if max(counts, default=0) > size:
-        raise Malformed(f"declares {max(counts):,} elements and has {size:,} bytes; its header is wrong")
+        raise Malformed(f"declares {max(counts):,} elements but has {size:,} bytes; its header is wrong")
 
 
 def include_buffers(data: bytes, folder: Path) -> bytes:
@@ -134,14 +134,14 @@ def include_buffers(data: bytes, folder: Path) -> bytes:
     try:
         return json.dumps(document).encode() if outside else data
     except RecursionError as error:
-        raise Malformed("has damaged JSON; its lists are too deep") from error
+        raise Malformed("has damaged JSON; it is nested too deeply") from error
 
 
 def _parse_json(text: bytes) -> dict[str, Any]:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise Malformed("has damaged JSON; the file was cut short") from error
+        raise Malformed("has damaged JSON; the file is truncated") from error
     if not isinstance(document, dict):
         raise Malformed("has JSON that does not describe a scene; the file is damaged")
     return document
@@ -152,7 +152,7 @@ def _split_glb(data: bytes) -> tuple[dict[str, Any], bytes]:
     start = _GLB_HEADER + _CHUNK_HEADER
     length = int.from_bytes(data[_GLB_HEADER : _GLB_HEADER + 4], "little")
     if data[4:8] != b"\x02\0\0\0" or data[_GLB_HEADER + 4 : start] != b"JSON" or start + length > len(data):
-        raise Malformed("is not a whole GLB of version 2; it was cut short or is older")
+        raise Malformed("is not a complete GLB of version 2; it is truncated or of an older version")
     return _parse_json(data[start : start + length]), data[start + length :]
 
 

@@ -51,7 +51,7 @@ def _parse_text(data: bytes) -> NDArray[np.float64]:
     vertices = _VERTEX.findall(blank_comments(data))
     values = parse_numbers(b"\n".join(vertices))
     if len(values) != 3 * len(vertices) or len(vertices) % 3 or b"endsolid" not in data[-4096:].lower():
-        raise Malformed("ends in the middle of a triangle or before its `endsolid`; the file was cut short")
+        raise Malformed("ends in the middle of a triangle or before its `endsolid`; the file is truncated")
     return values
 
 
@@ -61,7 +61,7 @@ def _triangles(data: bytes | bytearray) -> NDArray[Any]:
         raise Malformed(f"has {len(data)} bytes; a binary STL has at least {_HEADER}")
     count = _count(data)
     if _HEADER + _TRIANGLE.itemsize * count > len(data):
-        raise Malformed(f"declares {count:,} triangles and has {len(data):,} bytes; the file was cut short")
+        raise Malformed(f"declares {count:,} triangles but has {len(data):,} bytes; the file is truncated")
     return np.frombuffer(data, _TRIANGLE, count, _HEADER)
 
 

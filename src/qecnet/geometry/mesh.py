@@ -44,8 +44,8 @@ class Mesh(PickledAsArrays):
         low, high = int(faces.min()), int(faces.max())
         if low < 0 or high >= len(self.vertices):
             raise ValueError(
-                f"{self.name}: a face points at vertex {low if low < 0 else high}, but the mesh has "
-                f"{len(self.vertices):,} vertices, counted from 0; the file is damaged or was cut short"
+                f"{self.name}: a face refers to vertex {low if low < 0 else high}, but the mesh has "
+                f"{len(self.vertices):,} vertices, counted from 0; the file is damaged or truncated"
             )
 
     def __repr__(self) -> str:
@@ -81,7 +81,7 @@ class Mesh(PickledAsArrays):
             ValueError: where no face has an area.
         """
         if count < 1:
-            raise ValueError(f"{self.name}: {count} points were asked for; ask for at least 1")
+            raise ValueError(f"{self.name}: {count} points were requested; request at least 1")
         corner, *others = self.vertices.double()[self.faces].unbind(1)
         edges = torch.stack([other - corner for other in others], dim=1)
         # Areas are only compared with each other, and at size 1 they neither overflow nor vanish.
@@ -90,7 +90,7 @@ class Mesh(PickledAsArrays):
         areas = crosses.norm(dim=-1)
         total = areas.sum()
         if not (total > 0 and total.isfinite()):
-            raise ValueError(f"{self.name}: every face is a line or a point, with no area to sample; repair the mesh")
+            raise ValueError(f"{self.name}: every face has zero area, so there is nothing to sample; repair the mesh")
         drawn = torch.rand(count, 3, dtype=torch.float64, generator=generator, device=generator.device)
         drawn = drawn.to(corner.device)
         which = _by_weight(areas, drawn[:, 0])

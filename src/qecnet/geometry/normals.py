@@ -42,7 +42,7 @@ def fit_normals(
     cloud = centre_cloud(points)
     queries = cloud.of(places(points, at))
     if (radius is None) == (neighbours is None):
-        raise ValueError("give either a radius or a number of neighbours for the plane fits, and not both")
+        raise ValueError("give either a radius or a number of neighbours for the plane fits, not both")
     if radius is not None:
         check_radius(radius)
         fits = planes_within(cloud, queries, radius / cloud.radius, points.dtype)
@@ -65,9 +65,7 @@ def orient_normals(planes: Planes, queries: Array, cloud: Centred, sign: Sign) -
 def _planes_of_nearest(cloud: Centred, queries: Array, count: int) -> Planes:
     """`planes_within` for the `count` nearest neighbours instead."""
     if not FEWEST <= count <= len(cloud.points):
-        raise ValueError(
-            f"{count} neighbours were asked for a plane; give {FEWEST} to the cloud's {len(cloud.points)} points"
-        )
+        raise ValueError(f"{count} neighbours were requested for a plane fit; request {FEWEST} to {len(cloud.points)}")
     _, near = cloud.tree.query(queries, k=np.arange(1, count + 1))
     offsets = (cloud.points[near] - queries[:, None]).reshape(-1, 3)
     rows = np.repeat(np.arange(len(queries)), count)

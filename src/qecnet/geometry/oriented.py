@@ -70,7 +70,7 @@ class OrientedPoints(PickledAsArrays):
     def select(self, index: int | slice | Tensor) -> OrientedPoints:
         """Take clouds of a batch by their place on its first axis."""
         if self.positions.dim() < 3:
-            raise ValueError("there is one cloud and no batch to select from")
+            raise ValueError("this is a single cloud, not a batch to select from")
         return OrientedPoints(*(getattr(self, field.name)[index] for field in fields(OrientedPoints)))
 
     def to(self, device: torch.device | str | None) -> OrientedPoints:

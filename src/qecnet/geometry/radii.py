@@ -31,7 +31,9 @@ class Radii:
         for radius in (self.normals, self.z_axis, self.tangent):
             check_radius(radius)
         if not 0 <= self.margin < 1:
-            raise ValueError(f"margin is {self.margin}; the ring begins at a share of the tangent radius, 0 to below 1")
+            raise ValueError(
+                f"margin is {self.margin}; the ring begins at this share of the tangent radius, from 0 to below 1"
+            )
 
     def scaled(self, factor: float) -> Radii:
         """The same radii for a cloud `factor` times as large."""

@@ -101,4 +101,4 @@ def random_points(points: Tensor, count: int, generator: torch.Generator) -> Ten
 
 def _check_count(count: int, available: int) -> None:
     if not 1 <= count <= available:
-        raise ValueError(f"{count} points were asked of a cloud of {available}; ask for 1 to {available}")
+        raise ValueError(f"{count} points were requested from a cloud of {available}; request 1 to {available}")

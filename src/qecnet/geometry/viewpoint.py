@@ -26,8 +26,8 @@ def check_viewpoint(cloud: PointCloud) -> None:
     behind = rays @ normalize(rays.mean(0), dim=0) <= 0
     if behind.double().mean() > _BEHIND:
         raise ValueError(
-            f"{cloud.name}: the viewpoint ({place}) is inside the shape; give the camera's place in the shape's "
-            "coordinates, or leave it out"
+            f"{cloud.name}: the viewpoint ({place}) is inside the shape; give the camera's position in the shape's "
+            "coordinates, or omit it"
         )
     if cloud.normals is None:
         return
@@ -35,8 +35,8 @@ def check_viewpoint(cloud: PointCloud) -> None:
     away = float(((cloud.normals[known].double() * rays[known]).sum(-1) > 0).double().mean()) if known.any() else 0.0
     if away > _AWAY:
         raise ValueError(
-            f"{cloud.name}: {100 * away:.0f}% of the normals look away from the viewpoint ({place}); give the camera's "
-            "place in the shape's coordinates, or leave it out"
+            f"{cloud.name}: {100 * away:.0f}% of the normals face away from the viewpoint ({place}); give the camera's "
+            "position in the shape's coordinates, or omit it"
         )
 
 

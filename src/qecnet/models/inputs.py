@@ -41,7 +41,7 @@ def prepare_config(settings: Any, path: Path) -> PrepareConfig:
     known = settings if isinstance(settings, dict) else {}
     if missing := [name for name in names if name not in known]:
         raise ValueError(
-            f"{path}: does not say how its network was trained ({missing[0]}); give weights that qec train wrote"
+            f"{path}: does not record how its network was trained ({missing[0]}); give weights that qec train wrote"
         )
     given = {name: known[name] for name in (*names, "sign") if name in known}
     return decode(given, PrepareConfig, path, "settings")

@@ -265,7 +265,7 @@ class Model:
             return self.settings[name]
         except KeyError:
             raise ValueError(
-                f"{self.name}: does not say how its network was trained ({name}); give weights that qec train wrote"
+                f"{self.name}: does not record how its network was trained ({name}); give weights that qec train wrote"
             ) from None
 
     @property

@@ -73,7 +73,9 @@ class FeatureConfig(RoutingConfig):
         if not self.neighbourhoods:
             raise ValueError("neighbourhoods is empty; a network with features needs at least 1 reading")
         if len(self.neighbourhoods) > _MOST_READINGS:
-            raise ValueError(f"neighbourhoods has {len(self.neighbourhoods)} readings; at most {_MOST_READINGS} can be")
+            raise ValueError(
+                f"neighbourhoods has {len(self.neighbourhoods)} readings; at most {_MOST_READINGS} are allowed"
+            )
         if not min(self.whole) >= 1:
             raise ValueError(f"whole is {self.whole}; both widths must be at least 1")
         if max(self.whole) > _WIDEST:

@@ -113,9 +113,9 @@ class QECModule(nn.Module):
     def _check(self, capsules: Capsules, pooling: Pooling) -> None:
         channels, found = self.kernel.in_capsules, capsules.poses.shape[-2]
         if found != channels:
-            raise ValueError(f"capsules have {found} poses a point; this module reads {channels}")
+            raise ValueError(f"capsules have {found} poses per point; this module expects {channels}")
         if self.neighbours is not None and pooling.neighbours.shape[-1] != self.neighbours:
             raise ValueError(
-                f"patches have {pooling.neighbours.shape[-1]} neighbours; this module reads {self.neighbours} "
-                f"(where fewer are there, pad and say so in `present`)"
+                f"patches have {pooling.neighbours.shape[-1]} neighbours; this module expects {self.neighbours} "
+                f"(if there are fewer, pad them and mark the padding in `present`)"
             )

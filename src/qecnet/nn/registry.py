@@ -81,7 +81,9 @@ class Network(nn.Module, ABC):
         if points.positions.dim() != 3:
             raise ValueError(f"positions has shape {tuple(points.positions.shape)}; it must be (clouds, points, 3)")
         if self.training and self.normalises_batch and len(points.positions) < 2:
-            raise ValueError("there is 1 cloud; this network normalises over its batch and trains on at least 2")
+            raise ValueError(
+                "the batch has 1 cloud; this network uses batch normalisation and needs at least 2 to train"
+            )
         with full_precision(points.positions.device):
             if up is None:
                 return self.predict(points)

@@ -71,7 +71,9 @@ class _Classes:
 def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) -> None:
     """Raise a ValueError unless names, shapes and types are as expected, and every value is finite."""
     if found.keys() != expected.keys():
-        raise ValueError(f"the tensor {min(found.keys() ^ expected.keys())!r} is missing, or not of this network")
+        raise ValueError(
+            f"the tensor {min(found.keys() ^ expected.keys())!r} is missing or does not belong to this network"
+        )
     for name, tensor in found.items():
         if tensor.shape != expected[name].shape:
             shapes = f"{tuple(tensor.shape)}; it must be {tuple(expected[name].shape)}"
@@ -99,7 +101,9 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
     if (frames := settings.get("method", method) if isinstance(settings, dict) else None) != method:
         raise ValueError(f"{path}: was trained on {frames} frames, not on {method}; start with --set method={frames}")
     if replace(found.config, classes=network.config.classes) != network.config:
-        raise ValueError(f"{path}: is another network than the settings describe; start with their configuration")
+        raise ValueError(
+            f"{path}: is a different network from the one in the settings; give the settings it was trained with"
+        )
     tensors = found.state_dict()
     if list(classes) != others:
         with torch.device("meta"):

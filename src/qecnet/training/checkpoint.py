@@ -75,7 +75,7 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
     for name, value in then.items():
         if origin[name] != value:
             before, now = (reprlib.repr(one) for one in (value, origin[name]))
-            raise ValueError(f"{path}: was trained on other {name} ({before}) than those given now ({now})")
+            raise ValueError(f"{path}: was trained on different {name} ({before}) from those given now ({now})")
     try:
         for part, network in state._parts().items():
             network.load_state_dict(_below(tensors, part))
@@ -88,7 +88,7 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
             optimizer.load_state_dict({"state": moments, "param_groups": groups})
         state.epoch, state.step, state.totals, state.rows = about.epoch, about.step, dict(about.totals), found["rows"]
     except (KeyError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{path}: does not fit the run's settings; start a new run") from error
+        raise ValueError(f"{path}: does not match the run's settings; start a new run") from error
 
 
 @dataclass(frozen=True)

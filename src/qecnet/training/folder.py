@@ -33,7 +33,7 @@ class RunFolder:
         files = self.settings, self.checkpoint, self.log, self.weights, self.result, self.curves
         if there := [file.name for file in files if file.exists()]:
             raise ValueError(
-                f"{self.path}: holds a run already ({there[0]}); continue it with --resume, or give another --out"
+                f"{self.path}: already holds a run ({there[0]}); continue it with --resume, or give another --out"
             )
 
     def resumed_settings(self, given: Mapping[str, Any]) -> Settings:

@@ -155,7 +155,9 @@ class Settings:
         if self.siamese > 0 and network_class(self.config).reads_candidates:
             raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
         if self.unlabelled and not network_class(self.config).reads_candidates:
-            raise ValueError(f"unlabelled is for networks that read candidates, like upright; {self.config} does not")
+            raise ValueError(
+                f"unlabelled needs a network that reads candidates, such as upright; {self.config} does not"
+            )
         if self.views > 0 and not 0 < round(self.views * self.subsamplings) < self.subsamplings:
             raise ValueError(
                 f"views is {self.views} of {self.subsamplings} subsamplings; at least one must be a view and one whole"

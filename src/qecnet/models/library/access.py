@@ -70,7 +70,7 @@ def merge_libraries(path: Path, parts: Sequence[Path], *, replace: bool = False,
     for part in parts:
         with read_library(part) as library:
             if not library._rows.about.fits(about):
-                raise ValueError(f"{part}: was made with other weights than {parts[0]}; merge shards of one run")
+                raise ValueError(f"{part}: was made with different weights from {parts[0]}; merge shards of one run")
             if not library.finished and not partial:
                 raise ValueError(f"{part}: is not finished; run this shard again, or merge with --partial")
     with _edit(path, about, replace) as whole:
@@ -85,7 +85,7 @@ def _edit(path: Path, about: About, replace: bool) -> Library:
     try:
         path.mkdir(exist_ok=True)
         if not (path / ROWS).exists() and any(name not in own_files(path) for name in path.iterdir()):
-            raise ValueError(f"{path}: is a folder of other files; give a new folder for the index")
+            raise ValueError(f"{path}: is a folder with other files; give a new folder for the index")
         with ExitStack() as stack:
             stack.enter_context(alone_in(path, wait=False))
             if replace:
@@ -110,6 +110,5 @@ def _edit(path: Path, about: About, replace: bool) -> Library:
 def _refuse_file(path: Path) -> None:
     if path.is_file():
         raise ValueError(
-            f"{path}: is a file, but an index is a folder; one of version 0.1 has to be built again: delete it and run "
-            "qec index"
+            f"{path}: is a file, but an index is a folder; if it is from version 0.1, delete it and run qec index"
         )

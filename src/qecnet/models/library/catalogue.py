@@ -112,7 +112,7 @@ class Catalogue(Database):
             if blob is None:
                 raise self.damage("a shape has no descriptor")
             if not isinstance(blob, bytes) or len(blob) != 2 * width:
-                raise self.damage("a descriptor has another width")
+                raise self.damage("a descriptor has the wrong size")
         keys = np.array([key for key, _ in rows], np.int64)
         values = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").reshape(len(rows), width).astype(np.float32)
         if not is_unit(values):
@@ -124,7 +124,7 @@ class Catalogue(Database):
         query = "SELECT path, class, confidence, w, x, y, z FROM shapes WHERE id = ?"
         found = self._db.execute(query, (key,)).fetchone()
         if found is None:
-            raise self.damage("a descriptor has no shape")
+            raise self.damage("a descriptor belongs to no shape")
         path, label, confidence, *pose = found
         try:
             check_path(path)

@@ -122,8 +122,8 @@ def _refuse_empty(rows: Catalogue, folder: Path) -> None:
     (gone,) = rows.execute("SELECT count(*) FROM gone").fetchone()
     if gone and not rows.execute("SELECT 1 FROM found").fetchone():
         raise ValueError(
-            f"{folder}: none of the files to index is there; the index keeps its shapes: see whether their disk is "
-            "there, or empty the index with --force"
+            f"{folder}: none of the files to index exists, so no shape was removed; check that their disk is "
+            "mounted, or empty the index with --force"
         )
 
 

@@ -47,7 +47,7 @@ class Codes:
         """
         shape = width + 1, min(width, _MOST)
         if len(data) != 4 * shape[0] * shape[1]:
-            raise ValueError("its codes are of another width")
+            raise ValueError("its codes have the wrong width")
         table = np.frombuffer(data, "<f4").reshape(shape)
         if not (np.abs(table) < _SANE).all():
             raise ValueError("its codes are not finite")

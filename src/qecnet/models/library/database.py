@@ -75,9 +75,11 @@ class Database:
             raise self.damage("its tables are not those of an index of this version")
         rows = self._db.execute("SELECT version, text FROM about LIMIT 2").fetchall()
         if len(rows) != 1 or not isinstance(rows[0][1], str):
-            raise self.damage("it does not say what it was made with")
+            raise self.damage("it does not record what it was made with")
         if rows[0][0] != _VERSION:
-            raise ValueError(f"{self.path}: is of another version of qecnet; build it again with qec index --force")
+            raise ValueError(
+                f"{self.path}: was written by another version of qecnet; build it again with qec index --force"
+            )
         self.about = decode(parse_object(rows[0][1], self.path), About, self.path)
 
     def close(self) -> None:
@@ -118,7 +120,7 @@ class Database:
         """How the vectors file encodes descriptors, see `Codes`; empty if there is no longer such a file."""
         (found,) = self._db.execute("SELECT codes FROM about").fetchone()
         if not isinstance(found, bytes):
-            raise self.damage("it does not say how its vectors are encoded")
+            raise self.damage("it does not record how its vectors are encoded")
         return found
 
     @property
@@ -162,7 +164,7 @@ class Database:
             reason = first_line(error)
             if any(word in reason for word in _SYSTEM):
                 raise OSError(
-                    f"{self.path}: cannot be used ({reason}); what was added before is kept: solve this and try again"
+                    f"{self.path}: cannot be used ({reason}); what was added before is kept; fix this and try again"
                 ) from error
             raise self.damage(reason) from error
 

@@ -99,7 +99,7 @@ def _new_index(width: int) -> Index:
         from usearch.index import Index
     except ImportError as error:
         raise ValueError(
-            f"an index of more than 100,000 shapes takes usearch, which cannot be imported ({first_line(error)}); "
+            f"an index of more than 100,000 shapes needs usearch, which cannot be imported ({first_line(error)}); "
             "pip install 'qecnet[search]'"
         ) from error
     return Index(
@@ -137,15 +137,15 @@ def _check_file(file: BinaryIO, width: int) -> tuple[int, int]:
     if head["magic"] != b"usearch" or head["version"][0] != 2 or tuple(head["kinds"]) != _kinds():
         raise ValueError("it was not written by this version of usearch")
     if (head["present"], head["deleted"], head["width"], head["multi"]) != (count, 0, width, 0):
-        raise ValueError("its head does not fit its rows")
+        raise ValueError("its header does not match its rows")
     if (graph["size"], graph["edges"], graph["base_edges"]) != (count, _EDGES, 2 * _EDGES):
-        raise ValueError("its graph does not fit its rows")
+        raise ValueError("its graph does not match its rows")
     levels = _read(file, np.dtype("<i2"), count)
     if graph["entry"] >= count or levels.min() < 0 or levels.max() > 64 or levels[graph["entry"]] != graph["top_level"]:
-        raise ValueError("its graph has no entry")
+        raise ValueError("its graph has no valid entry point")
     last = max(_check_nodes(file, levels, at) for at in range(0, count, _CHUNK))
     if file.read(1):
-        raise ValueError("it goes on after its end")
+        raise ValueError("it has data after its end")
     if last >= 2**63:
         raise ValueError("its keys are too large")
     return count, last
@@ -159,28 +159,28 @@ def _check_nodes(file: BinaryIO, levels: NDArray[np.int16], first: int) -> int:
     data = file.read(int(sizes.sum()))
     nodes = _at(data, _NODE, starts)
     if (nodes["level"] != own).any() or (nodes["count"] > 2 * _EDGES).any() or (nodes["slots"] >= len(levels)).any():
-        raise ValueError("an edge of its graph leads nowhere")
+        raise ValueError("an edge of its graph leads to no node")
     for level in range(1, int(own.max()) + 1):
         upper = _at(data, _UPPER, starts[own >= level] + _NODE.itemsize + (level - 1) * _UPPER.itemsize)
         if (upper["count"] > _EDGES).any():
             raise ValueError("a node of its graph has too many edges")
         slots = upper["slots"][np.arange(_EDGES) < upper["count"][:, None]]
         if (slots >= len(levels)).any() or (levels[slots] < level).any():
-            raise ValueError("an edge of its graph leads nowhere")
+            raise ValueError("an edge of its graph leads to no node")
     return int(nodes["key"].max())
 
 
 def _at(data: bytes, kind: np.dtype[Any], starts: NDArray[np.int64]) -> NDArray[Any]:
     """Copy the records that begin at these bytes, aligned or not."""
     if starts.max() + kind.itemsize > len(data):
-        raise ValueError("it ends early")
+        raise ValueError("it is truncated")
     return np.ndarray((len(data) - kind.itemsize + 1,), kind, data, strides=(1,))[starts]
 
 
 def _read(file: BinaryIO, kind: np.dtype[Any], count: int = 1) -> NDArray[Any]:
     left = os.fstat(file.fileno()).st_size - file.tell()
     if left < count * kind.itemsize:
-        raise ValueError("it ends early")
+        raise ValueError("it is truncated")
     return np.frombuffer(file.read(count * kind.itemsize), kind)
 
 
