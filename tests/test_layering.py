@@ -140,20 +140,30 @@ def test_a_package_exports_what_other_packages_import():
 
 
 def test_one_name_has_one_meaning():
-    """No two public classes, functions or modules have one name; a command may be named like what it does."""
+    """No two public classes, functions, modules, types or constants have one name.
+
+    A command may be named like what it does, a type may be defined again in the same words, and each file format is its
+    module's `FORMAT`.
+    """
     places: dict[str, list[str]] = {}
+    values: dict[str, set[str]] = {}
     for module, path in MODULES.items():
         if module.startswith("qecnet.cli"):
             continue
         if path.name != "__init__.py":
             places.setdefault(f"{path.stem}.py", []).append(module)
         for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.Assign):
+                for target in filter(lambda one: isinstance(one, ast.Name), node.targets):
+                    values.setdefault(ast.unparse(target), set()).add(ast.unparse(node.value))
             if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if "overload" not in map(ast.unparse, node.decorator_list):
                 places.setdefault(node.name, []).append(module)
     twice = {name: found for name, found in places.items() if len(found) > 1 and not name.startswith("_")}
     assert not twice
+    assert {name for name, found in values.items() if len(found) > 1 and not name.startswith("_")} <= {"FORMAT"}
+    assert not {name for name in places.keys() & values.keys() if not name.startswith("_")}
 
 
 def test_imports_inside_functions_are_found(tmp_path, monkeypatch):

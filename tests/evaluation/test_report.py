@@ -25,7 +25,7 @@ from qecnet.evaluation.report._gallery import (
     pair_same_shape,
     pose_directions,
 )
-from qecnet.evaluation.report._table import FORMATS, data_table
+from qecnet.evaluation.report._table import CELL_FORMATS, data_table
 from qecnet.evaluation.rotation import siamese_errors
 from qecnet.files import as_json
 
@@ -349,7 +349,7 @@ def test_csv_keeps_all_digits_and_omits_missing_values():
     [(None, "–"), (0.0, "0"), (0.04, "0.04"), (2e-5, "2.0·10<sup>−5</sup>"), (-3e-7, "−3.0·10<sup>−7</sup>")],
 )
 def test_small_numbers_are_powers_of_ten(value, said):
-    assert str(FORMATS["power"](value)) == said
+    assert str(CELL_FORMATS["power"](value)) == said
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from tests.geometry.plain_candidates import resting_plain
 from torch.nn.functional import normalize
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion, rotate
-from qecnet.geometry import farthest_points, find_axis_ups, find_resting_ups, fit_normals, propose_poses, snap_pose
+from qecnet.geometry import farthest_points, find_axis_ups, find_resting_ups, fit_normals, propose_poses
 from qecnet.geometry._hull import resting_directions
 
 UP = torch.tensor([0.0, 0, 1], dtype=torch.float64)
@@ -107,15 +107,13 @@ def test_axes_are_found_where_nothing_rests():
 @pytest.mark.parametrize("seed", range(4))
 def test_set_of_candidates_rotates_with_the_shape(modelnet, bumpy, seed, dtype):
     turn = random_quaternion((), seed, dtype=torch.float64)
-    given = random_quaternion(2, seed, dtype=torch.float64)
     for points in (*modelnet[seed::2], bumpy, stool()):
         positions, normals, weights = prepare(points)
-        before = propose_poses(positions.to(dtype), normals.to(dtype), weights.to(dtype), given.to(dtype))
+        before = propose_poses(positions.to(dtype), normals.to(dtype), weights.to(dtype))
         after = propose_poses(
             rotate(turn, positions).to(dtype) + 3,
             rotate(turn, normals).to(dtype),
             weights.to(dtype),
-            multiply(turn, given).to(dtype),
         )
         tolerance = 1e-6 if dtype == torch.float64 else 1e-3
         assert set_distance(rotate(turn.to(dtype), ups_of(before)), ups_of(after)) < tolerance
@@ -136,30 +134,16 @@ def test_order_and_azimuth_rotate_with_a_shape_without_symmetry(bumpy):
 
 
 def test_candidates_are_distinct_best_first_and_padded(modelnet):
-    given = random_quaternion(10, 0, dtype=torch.float64)
     positions, normals, weights = prepare(modelnet[1])
-    candidates = propose_poses(positions, normals, weights, given)
-    assert candidates.poses.shape == (24, 4)
-    assert candidates.valid.all()
-    ups = ups_of(candidates)
+    found = propose_poses(positions, normals, weights)
+    assert found.poses.shape == (24, 4)
+    count = int(found.valid.sum())
+    assert found.valid[:count].all()
+    ups = ups_of(found)
     assert torch.triu(ups @ ups.mT, diagonal=1).max() < np.cos(np.radians(4))
-    assert torch.allclose(ups[0], rotate(snap_pose(given[0], normals, weights), UP))
-    few = propose_poses(positions, normals, weights)
-    count = int(few.valid.sum())
-    assert few.valid[:count].all()
-    assert torch.equal(few.poses[count:], torch.tensor([[1.0, 0, 0, 0]]).double().expand(24 - count, 4))
-    assert torch.equal(ups_of(few)[0], rotate(few.poses[0], UP))
-    assert set_distance(find_resting_ups(positions)[:1], ups_of(few)[:1]) < 1e-9
-
-
-def test_a_given_pose_keeps_its_azimuth_and_adds_its_axes():
-    """Normals that show no axes leave a given pose as it is."""
-    sphere = normalize(torch.randn(1000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64), dim=-1)
-    given = random_quaternion(1, 4, dtype=torch.float64)
-    candidates = propose_poses(sphere, sphere, given=given)
-    assert (candidates.poses[0] @ given[0]).abs() > 1 - 1e-12
-    for axis in torch.cat((torch.eye(3), -torch.eye(3))).double():
-        assert nearest_angle(ups_of(candidates), rotate(given[0], axis)) < 4 + 1e-6
+    assert torch.equal(found.poses[count:], torch.tensor([[1.0, 0, 0, 0]]).double().expand(24 - count, 4))
+    assert torch.equal(ups[0], rotate(found.poses[0], UP))
+    assert set_distance(find_resting_ups(positions)[:1], ups[:1]) < 1e-9
 
 
 def test_masked_normals_change_nothing(bumpy):
@@ -213,7 +197,6 @@ def test_a_line_has_two_ends_and_a_point_nothing():
     assert propose_poses(line, torch.zeros(20, 3)).valid.any()
     point = torch.ones(10, 3)
     assert not propose_poses(point, torch.zeros(10, 3)).valid.any()
-    assert propose_poses(point, torch.zeros(10, 3), given=random_quaternion(1, 0)).valid.sum() == 6
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(3, 12), st.integers(1, 8))

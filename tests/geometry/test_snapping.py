@@ -148,10 +148,9 @@ def test_evidence_of_known_shapes():
     assert sphere.abs().max() < 0.01 < EVIDENCE
 
 
-def test_result_is_detached_unless_gradients_are_asked_for():
+def test_result_is_detached():
     pose, normals = tilt_from(torch.tensor([1.0, 0, 0, 0], dtype=torch.float64), 10), room(20)[::60].requires_grad_()
     assert not snap_pose(pose, normals).requires_grad
-    assert torch.autograd.gradcheck(lambda n: snap_pose(pose, n, differentiable=True), (normals,))
 
 
 def test_shapes_that_do_not_match_are_refused():

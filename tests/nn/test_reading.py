@@ -7,7 +7,14 @@ from tests.kinds import present
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion, rotate
 from qecnet.nn import Capsules
-from qecnet.nn.reading import SEEN, Reading, gather_neighbours, max_over_neighbours, nearest_points, view_neighbours
+from qecnet.nn.reading import (
+    NEIGHBOUR_VALUES,
+    Reading,
+    gather_neighbours,
+    max_over_neighbours,
+    nearest_points,
+    view_neighbours,
+)
 
 
 def capsules(clouds, points, dtype, seed=0, features=None):
@@ -47,7 +54,7 @@ def test_what_a_frame_sees_by_hand(dtype):
     above = [*(0, 0, 6), 6, *(0, -1, 0, -1, 0, 0, 0, 0, -1), -1]
     here = [*(0, 0, 0), 0, *(1, 0, 0, 0, 1, 0, 0, 0, 1), 0]
     expected = torch.tensor([[[ahead, above, here]]], dtype=dtype)
-    assert expected.shape[-1] == SEEN
+    assert expected.shape[-1] == NEIGHBOUR_VALUES
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 

@@ -6,12 +6,12 @@ z is up and a piece's front faces −y. Sizes are in metres, as a user's own coo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 class Solid(NamedTuple):

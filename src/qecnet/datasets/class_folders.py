@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath, PurePosixPath
 
 from qecnet.datasets._sources import FileSource, ZipSource
-from qecnet.datasets.dataset import Dataset, Item, Source, stratified_split
+from qecnet.datasets.dataset import TEST_SHARE, Dataset, Item, Source, stratified_split
 from qecnet.formats import SUFFIXES
 
 SPLITS = ("train", "test", "val")
-TEST_SHARE = 0.2
 _SEED = 0  # of the test split of a folder without splits
 _DEEPEST = 5  # levels of folders to search: enough for a wrapped dataset, and a wrong root does not take an hour
 _LAYOUT = "a dataset is <class>/train/<file> with <class>/test/<file>, or <class>/<file>"

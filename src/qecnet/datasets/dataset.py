@@ -17,6 +17,9 @@ import torch
 
 from qecnet.geometry import Mesh, PointCloud
 
+TEST_SHARE = 0.2
+"""The share of the shapes that are for testing, in datasets without a split of their own."""
+
 
 class Source(Protocol):
     """Where a shape comes from: a file, a member of a zip, a row of an HDF5 file, a seed. It can be pickled."""

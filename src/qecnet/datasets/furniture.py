@@ -14,7 +14,7 @@ import torch
 
 from qecnet.datasets import _bathroom, _cabinets, _seating
 from qecnet.datasets._solids import Solid
-from qecnet.datasets.dataset import Dataset, Item, derive_seed
+from qecnet.datasets.dataset import TEST_SHARE, Dataset, Item, derive_seed
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import Mesh
 
@@ -31,7 +31,6 @@ _MAKERS: dict[str, Callable[[np.random.Generator], Solid]] = {
     "toilet": _bathroom.toilet,
 }
 FURNITURE_CLASSES = tuple(_MAKERS)
-TEST_SHARE = 0.2
 
 
 def make_shape(kind: str, seed: int) -> Mesh:

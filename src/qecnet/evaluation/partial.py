@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import track
 
 from qecnet.algebra import random_quaternion, rotate
-from qecnet.datasets import NO_SYMMETRY, Item, ViewConfig, derive_seed, sample_view, symmetry_of
+from qecnet.datasets import NO_SYMMETRY, Item, derive_seed, sample_view, symmetry_of
 from qecnet.evaluation.forms import name_form
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.results import MeasuredModel, ViewScores, ViewsResult
@@ -42,14 +42,13 @@ class _Row:
     size: float
 
 
-def measure_views(measurement: Measurement, camera: ViewConfig | None = None) -> ViewsResult:
+def measure_views(measurement: Measurement) -> ViewsResult:
     """Predict each test shape twice, whole and as one camera sees it, each in a random pose of its own.
 
     A dataset that shares no class with the model is measured by orientation alone, and grouped by form (`name_form`).
 
     Args:
         measurement: what is measured, and how; the protocol is "strict".
-        camera: of the views.
 
     Returns:
         The result, for `write_result`.
@@ -60,7 +59,6 @@ def measure_views(measurement: Measurement, camera: ViewConfig | None = None) ->
     model, dataset = measurement.model, measurement.dataset
     if not model.has_poses:
         raise ValueError(f"{model.name}: its network predicts no pose; measure its classification instead")
-    camera = camera or ViewConfig()
     items = dataset.items("test")
     common = {*model.classes} & {*dataset.classes}
     numbers = range(len(items)) if measurement.shapes is None else measurement.shapes
@@ -68,7 +66,7 @@ def measure_views(measurement: Measurement, camera: ViewConfig | None = None) ->
     rows: list[_Row] = []
     console = Console(stderr=True)
     for number in track(numbers, "views: shapes", console=console, disable=not measurement.progress, transient=True):
-        rows += _measure_shape(measurement, number, items[number], camera, bool(common))
+        rows += _measure_shape(measurement, number, items[number], bool(common))
     return ViewsResult(
         protocol="strict",
         dataset=dataset.name,
@@ -84,12 +82,12 @@ def measure_views(measurement: Measurement, camera: ViewConfig | None = None) ->
     )
 
 
-def _measure_shape(measurement: Measurement, number: int, item: Item, camera: ViewConfig, is_class: bool) -> list[_Row]:
+def _measure_shape(measurement: Measurement, number: int, item: Item, is_class: bool) -> list[_Row]:
     """Rows of the whole shape and of a view; none of a shape that cannot be read."""
     generator = torch.Generator().manual_seed(derive_seed(measurement.seed, number))
     shape = item.load()
     kind = measurement.dataset.classes[item.label] if is_class else name_form(shape)
-    view = sample_view(shape, generator, camera)
+    view = sample_view(shape, generator)
     whole = sample_points(shape, measurement.model.config.points, generator)
     middle = whole.points.double().mean(0)
     radius = float((whole.points.double() - middle).norm(dim=-1).amax())

@@ -12,7 +12,7 @@ from torch import Tensor
 from qecnet.algebra import angular_distance
 from qecnet.geometry import Mesh, Method, Radii, default_radii, local_frames
 
-METHODS: tuple[Method, ...] = ("flare", "shot", "centred")
+_METHODS: tuple[Method, ...] = ("flare", "shot", "centred")
 SIZES = (10_000, 2_000, 1_000)
 RADII = ("normals", "z_axis", "tangent")
 PERCENTILES = (10, 25, 50, 75, 90)
@@ -31,7 +31,7 @@ def measure_repeatability(meshes: Iterable[Mesh], places: int, seed: int) -> lis
         A row for each number of points and method: the radii of the frames (median over meshes), the share of points
         where both samples have a frame, and percentiles and shares of the angles between the two in degrees.
     """
-    compared: dict[tuple[Method, int], list[_Comparison]] = {(m, n): [] for n in SIZES for m in METHODS}
+    compared: dict[tuple[Method, int], list[_Comparison]] = {(m, n): [] for n in SIZES for m in _METHODS}
     for index, mesh in enumerate(meshes):
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, index]).generate_state(1)[0]))
         for method, size, comparison in _compare(mesh, places, generator):
@@ -62,7 +62,7 @@ def _compare(mesh: Mesh, places: int, generator: torch.Generator) -> Iterator[tu
     at = draw(places)
     for size in SIZES:
         views = draw(size), draw(size)
-        for method in METHODS:
+        for method in _METHODS:
             first, second = (local_frames(view, at, method) for view in views)
             both = first.valid & second.valid
             angles = torch.rad2deg(angular_distance(first.quaternions, second.quaternions)[both])

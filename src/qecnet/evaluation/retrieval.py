@@ -20,7 +20,7 @@ from qecnet.nn import Network
 _VIEW = TestView(1, 1)
 """Each shape is seen once, resampled and rotated."""
 
-METHODS = ("model", "PCA-normalised occupancy", "point pair features")
+_METHODS = ("model", "PCA-normalised occupancy", "point pair features")
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ def _describe_shapes(measurement: Measurement) -> Described:
         np.array(kept),
         np.array([count for count, _ in rows]),
         np.array([classes.index(dataset.classes[items[n].label]) for n in kept]),
-        {name: np.stack([vectors[place] for _, vectors in rows]) for place, name in enumerate(METHODS)},
+        {name: np.stack([vectors[place] for _, vectors in rows]) for place, name in enumerate(_METHODS)},
     )
 
 

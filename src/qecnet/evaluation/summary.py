@@ -73,17 +73,16 @@ def format_interval(interval: tuple[float, float]) -> str:
     return f"{100 * interval[0]:.1f} – {format_percent(interval[1])}"
 
 
-def format_error(value: float | None, digits: int = 3) -> str:
+def format_error(value: float | None) -> str:
     """Format a relative angular error.
 
     Args:
         value: angle/π, or None for a dash.
-        digits: number of decimals.
 
     Returns:
         The text.
     """
-    return DASH if value is None else f"{value:.{digits}f}"
+    return DASH if value is None else f"{value:.3f}"
 
 
 def format_degrees(value: float | None) -> str:

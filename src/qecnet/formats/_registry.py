@@ -14,7 +14,7 @@ FORMATS = (
     arrays.NPY,
     las.FORMAT,
     las.LAZ,
-    *scenes.FORMATS,
+    *scenes.SCENE_FORMATS,
     arrays.NPZ,
     stl.FORMAT,
     ply.FORMAT,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from qecnet.formats._parts import Malformed, stack_columns
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 XYZ = ("x", "y", "z")
 
 
@@ -40,7 +40,7 @@ class Motion:
         Returns:
             (N, 3).
         """
-        return self.scale * self.directions(points - self.about) + (self.about + self.translation)
+        return np.asarray(self.scale * self.directions(points - self.about) + (self.about + self.translation))
 
     def directions(self, directions: Array) -> Array:
         """Rotate normals, which have no position and keep their length.

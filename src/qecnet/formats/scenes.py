@@ -188,7 +188,7 @@ def _encoder(kind: str) -> Callable[[Mesh], bytes]:
     return encode
 
 
-FORMATS = (
+SCENE_FORMATS = (
     Format((".glb",), has_signature(b"glTF"), _parse_glb, _move_glb, _encoder("glb")),
     Format((".gltf",), _matches_gltf, _parse_gltf, _move_gltf),
     Format((".3mf",), _matches_3mf, _parse_3mf, encode_mesh=_encoder("3mf")),

@@ -29,10 +29,6 @@ _QUARTER = math.pi / 2
 _AXES = torch.eye(3, dtype=torch.float64, device="cpu")
 # A principal frame, and the same rotated by 45° about each of its axes: where the iterations start.
 _STARTS = from_rotvec(torch.cat((torch.zeros_like(_AXES[:1]), _AXES * _QUARTER / 2)))
-# Rotations of a cube, one for each face that they bring up; the other eighteen add quarter turns about that direction.
-_ENDS = from_rotvec(
-    torch.cat((torch.zeros_like(_AXES[:1]), _AXES[:1] * math.pi, _AXES[:2] * _QUARTER, -_AXES[:2] * _QUARTER))
-)
 
 
 class Candidates(NamedTuple):
@@ -48,42 +44,34 @@ class Candidates(NamedTuple):
     valid: Tensor
 
 
-def propose_poses(
-    positions: Tensor, normals: Tensor, weights: Tensor | None = None, given: Tensor | None = None
-) -> Candidates:
-    """Candidate poses of a shape: resting faces, axes that its normals share, and the axes of given poses.
+def propose_poses(positions: Tensor, normals: Tensor, weights: Tensor | None = None) -> Candidates:
+    """Candidate poses of a shape: on its resting faces, and along axes that its normals share.
 
     In this order, and without any whose up direction is within 4° of an earlier one:
 
-    1. the given poses, snapped (see `snap_pose`);
-    2. the eight steadiest faces of the convex hull (see `find_resting_ups`);
-    3. the axes that the normals share (see `find_axis_ups`);
-    4. the given poses, snapped, with another of their six axis directions up.
+    1. the eight steadiest faces of the convex hull (see `find_resting_ups`);
+    2. the axes that the normals share (see `find_axis_ups`).
 
-    A given pose keeps its azimuth. The others have the x axis along walls, or along the wider side of the shape where
-    the normals show no walls; of four such directions the one along the wider side, towards the end that is farther.
-    The set rotates with the shape, and so do the azimuths unless two sides or ends are alike.
+    The x axis lies along walls, or along the wider side of the shape where the normals show no walls; of four such
+    directions it is the one along the wider side, towards the end that is farther. The set rotates with the shape, and
+    so do the azimuths unless two sides or ends are alike.
 
     Args:
         positions: (N, 3), any scale and position. Their hull takes a few milliseconds for a thousand points.
         normals: (N, 3) unit normals of either sign; a row of zeros is an unknown normal.
         weights: (N,) of the normals, at least 0; 0 masks a normal, not its position. All 1 by default.
-        given: (M, 4) unit quaternions, best first, such as the modes of a network's votes.
 
     Returns:
         24 poses with a mask, in the dtype and on the device of `positions`. At least one is valid unless all positions
-        are equal and no pose is given.
+        are equal.
 
     Raises:
         ValueError: if positions are not finite or shapes do not match.
     """
     points, moment = _prepare(positions, normals, weights)
     own = _principal_frames(points)
-    given = own[:0] if given is None else given.detach().to(own)
-    snapped = snap_to_moment(torch.cat((own, given)), moment)
-    ends = multiply(snapped[len(own) :, None], _ENDS)
-    ups = torch.cat((_resting_ups(points), _axis_ends(own, snapped[: len(own)], points, moment)))
-    poses = torch.cat((ends[:, 0], _face_along_walls(ups, points, moment), ends[:, 1:].flatten(0, 1)))
+    ups = torch.cat((_resting_ups(points), _axis_ends(own, snap_to_moment(own, moment), points, moment)))
+    poses = _face_along_walls(ups, points, moment)
     poses = poses[_distinct(to_matrix(poses)[:, :, 2])[:MOST_CANDIDATES]]
     padded = torch.tensor([1.0, 0, 0, 0], dtype=torch.float64).repeat(MOST_CANDIDATES, 1)
     padded[: len(poses)] = canonicalize(poses)

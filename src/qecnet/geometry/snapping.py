@@ -34,7 +34,7 @@ _RIGHT = multiply(_UNITS, _UNITS[1:, None])
 _DAVENPORT = torch.einsum("iba,jcb->jiac", left_matrix(_UNITS[1:]), _RIGHT).reshape(9, 16)  # by column of R
 
 
-def snap_pose(pose: Tensor, normals: Tensor, weights: Tensor | None = None, *, differentiable: bool = False) -> Tensor:
+def snap_pose(pose: Tensor, normals: Tensor, weights: Tensor | None = None) -> Tensor:
     """Rotate poses to the nearest local maximum of `Σᵢ wᵢ Σₖ (rₖ · nᵢ)⁴`, as far as the normals decide it.
 
     The curvature about each axis of the maximum says what the normals decide (see `EVIDENCE`). If that is every
@@ -46,12 +46,11 @@ def snap_pose(pose: Tensor, normals: Tensor, weights: Tensor | None = None, *, d
         normals: (..., N, 3) unit normals of either sign; a row of zeros is an unknown normal. Leading axes broadcast
             with those of `pose`: many poses of one shape are `pose` (P, 4) with `normals` (N, 3).
         weights: (..., N), at least 0; 0 masks a normal. All 1 by default.
-        differentiable: pass gradients through the iterations; by default the result is detached.
 
     Returns:
-        (..., 4) unit quaternions.
+        (..., 4) unit quaternions, detached.
     """
-    with torch.set_grad_enabled(differentiable and torch.is_grad_enabled()):
+    with torch.no_grad():
         return snap_to_moment(pose, fourth_moment(normals, weights))
 
 
@@ -112,7 +111,6 @@ def _is_compiled_for(pose: Tensor, moment: Tensor) -> bool:
         pose.dtype == moment.dtype == torch.float64
         and pose.device.type == moment.device.type == "cpu"
         and (moment.dim() == 2 or moment.shape[:-2] == pose.shape[:-1])
-        and not (torch.is_grad_enabled() and (pose.requires_grad or moment.requires_grad))
         and not is_exporting()
         and not torch.compiler.is_compiling()
         and is_compiled()

@@ -8,7 +8,7 @@ from .features import FeatureConfig, FeatureNet, Neighbourhood
 from .kernel import Nonlinearity, TransformKernel
 from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from .module import QECModule
-from .paper import Origin, QECConfig, QECNet
+from .paper import PatchOrigin, QECConfig, QECNet
 from .prediction import Ballot, Orientations, PatchCapsules, Prediction, VotingRound, Whole
 from .registry import (
     Network,
@@ -37,8 +37,8 @@ __all__ = [
     "NetworkConfig",
     "Nonlinearity",
     "Orientations",
-    "Origin",
     "PatchCapsules",
+    "PatchOrigin",
     "Pooling",
     "Prediction",
     "QECConfig",

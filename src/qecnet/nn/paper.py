@@ -14,7 +14,7 @@ from .prediction import PatchCapsules, Prediction, VotingRound
 from .registry import Network, check_at_most, register_network
 from .voting import RoutingConfig
 
-Origin = Literal["cloud", "patch"]
+PatchOrigin = Literal["cloud", "patch"]
 
 _MOST_ROUTINGS = 20_000  # patches × iterations: what bounds the time of a damaged file, which each alone does not
 
@@ -35,7 +35,7 @@ class QECConfig(RoutingConfig):
     patches: int = 64
     neighbours: int = 9
     capsules: int = 64
-    origin: Origin = "cloud"
+    origin: PatchOrigin = "cloud"
     nonlinearity: Nonlinearity = "none"
     canonicalize: bool = True
 

@@ -10,7 +10,7 @@ from ..algebra import grad_where, is_exporting, to_matrix
 from .capsules import Capsules
 from .fused import is_fused, nearest_fused
 
-SEEN = 14
+NEIGHBOUR_VALUES = 14
 """How many numbers a capsule sees of another one's place and pose."""
 
 
@@ -71,7 +71,7 @@ class Reading(nn.Module):
     def __init__(self, given: int, hidden: int, features: int, reach: float) -> None:
         super().__init__()
         self.reach = reach
-        self.seen = nn.Linear(SEEN, hidden)
+        self.seen = nn.Linear(NEIGHBOUR_VALUES, hidden)
         self.carried = nn.Linear(given, hidden, bias=False)
         self.mixed = nn.Linear(hidden, features, bias=False)
         self.normalised = nn.BatchNorm1d(features)

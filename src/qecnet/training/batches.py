@@ -22,7 +22,7 @@ from qecnet.geometry import OrientedPoints
 from qecnet.nn import Whole
 from qecnet.training.settings import Settings
 from qecnet.training.stretch import stretch
-from qecnet.training.unlabelled import Frames
+from qecnet.training.unlabelled import TrainingFrames
 
 _ORDER, _SUBSAMPLING, _AUGMENTATION, _ROTATION = range(4)
 """Streams of random numbers."""
@@ -65,7 +65,7 @@ class TrainingBatches:
         ValueError: if there are fewer shapes than `batch_size`.
     """
 
-    def __init__(self, cache: Frames, shapes: Tensor, settings: Settings) -> None:
+    def __init__(self, cache: TrainingFrames, shapes: Tensor, settings: Settings) -> None:
         if len(shapes) < settings.batch_size:
             raise ValueError(
                 f"batch_size is {settings.batch_size}, with {len(shapes)} training shapes; set a smaller one"
@@ -110,7 +110,7 @@ def _place(parts: OrientedPoints, wholes: OrientedPoints) -> Whole:
 
 
 def validation_batches(
-    cache: Frames, shapes: Tensor, size: int, *, rotated: bool, subsampling: int = 0
+    cache: TrainingFrames, shapes: Tensor, size: int, *, rotated: bool, subsampling: int = 0
 ) -> Iterator[tuple[Batch, Tensor]]:
     """Yield one subsample of each shape, upright (NR) or randomly rotated (AR), with rotations (B, 4), WXYZ.
 
@@ -162,7 +162,7 @@ def prefetch(items: Iterable[T], depth: int = 4) -> Generator[T]:
         thread.join()
 
 
-def checksum(cache: Frames) -> int:
+def checksum(cache: TrainingFrames) -> int:
     """Compute the CRC-32 of all frames of a cache, which must not change before a run is resumed."""
     found = 0
     for first in range(0, len(cache), 64):

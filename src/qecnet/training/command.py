@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from qecnet.training.distributed import Processes
     from qecnet.training.folder import RunFolder
     from qecnet.training.settings import Settings
-    from qecnet.training.unlabelled import Frames
+    from qecnet.training.unlabelled import TrainingFrames
 
 STOPPED = 130
 """Exit code of a run that a signal stopped, as in shells after Ctrl-C."""
@@ -160,7 +160,7 @@ def _cache_folder() -> Path:
 
 
 def _finish(
-    folder: RunFolder, settings: Settings, state: State, frames: Frames, among: Processes, console: Console
+    folder: RunFolder, settings: Settings, state: State, frames: TrainingFrames, among: Processes, console: Console
 ) -> None:
     """Write the final weights with their calibration, the last epoch's figures and the curves."""
     from qecnet.nn import count_parameters

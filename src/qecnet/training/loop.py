@@ -20,7 +20,7 @@ from qecnet.training.objective import class_prior, learning_rate
 from qecnet.training.settings import Settings
 from qecnet.training.signals import stop_signals
 from qecnet.training.step import new_state, train_step
-from qecnet.training.unlabelled import Frames
+from qecnet.training.unlabelled import TrainingFrames
 from qecnet.training.validate import held_out, validate
 
 
@@ -38,7 +38,7 @@ class Watcher:
 
 def train_network(
     settings: Settings,
-    cache: Frames,
+    cache: TrainingFrames,
     folder: RunFolder,
     processes: Processes,
     watcher: Watcher,

@@ -16,7 +16,7 @@ from qecnet.nn import (
     Gradients,
     Network,
     Nonlinearity,
-    Origin,
+    PatchOrigin,
     create_network,
     list_networks,
     network_class,
@@ -95,7 +95,7 @@ class Settings:
     patches: int = 64
     neighbours: int = 9
     capsules: int = 64
-    origin: Origin = "cloud"
+    origin: PatchOrigin = "cloud"
     iterations: int = 3
     weighting: Weighting = "sigmoid"
     exponent: float = 1.0

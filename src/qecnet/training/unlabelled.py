@@ -56,4 +56,4 @@ class JoinedFrames:
         return OrientedPoints(**{name: x.view(*shape, *x.shape[1:]) for name, x in joined.items()})
 
 
-Frames = FrameCache | JoinedFrames
+TrainingFrames = FrameCache | JoinedFrames

@@ -14,7 +14,7 @@ from qecnet.datasets import stratified_split
 from qecnet.nn import Calibration, Network, fit_calibration, upright_distance
 from qecnet.training.batches import Batch, prefetch, validation_batches
 from qecnet.training.distributed import Processes
-from qecnet.training.unlabelled import Frames
+from qecnet.training.unlabelled import TrainingFrames
 
 _BATCH = 16
 
@@ -29,7 +29,7 @@ def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
 
 
 def validate(
-    network: Network, cache: Frames, shapes: Tensor, turns: Tensor, processes: Processes, *, views: bool = False
+    network: Network, cache: TrainingFrames, shapes: Tensor, turns: Tensor, processes: Processes, *, views: bool = False
 ) -> dict[str, float | None]:
     """Measure accuracy and orientation error on held-out shapes, under the protocol "paper".
 
@@ -85,7 +85,7 @@ def _count(
 
 
 def calibrate(
-    network: Network, cache: Frames, shapes: Tensor, device: torch.device, *, views: bool = False
+    network: Network, cache: TrainingFrames, shapes: Tensor, device: torch.device, *, views: bool = False
 ) -> Calibration:
     """Fit temperatures on the rotated held-out shapes: of the classes, and of the orientations of a network with any.
 

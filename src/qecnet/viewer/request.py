@@ -14,7 +14,7 @@ from qecnet.schema import decode_value
 Layer = Literal["frames", "patches", "capsules", "votes"]
 Rotation = tuple[float, float, float, float]
 Place = tuple[float, float, float]
-Source = tuple[str | None, int, int | None]
+ShapeSource = tuple[str | None, int, int | None]
 """Kind, seed and upload of a `RequestedShape`."""
 
 _LARGEST = 2**31 - 1
@@ -47,7 +47,7 @@ class RequestedShape:
             _check_range(self, "upload", 0, _LARGEST)
 
     @property
-    def source(self) -> Source:
+    def source(self) -> ShapeSource:
         """The shape without its rotation."""
         return self.kind, self.seed, self.upload
 

@@ -16,7 +16,7 @@ from qecnet.models import Alignment, Answer, Model, list_models, load, residual
 from qecnet.nn import apply_temperature
 from qecnet.viewer.layers import layer_arrays
 from qecnet.viewer.observation import Observation, Observer
-from qecnet.viewer.request import CorruptionLevels, Place, Request, RequestedShape, Source
+from qecnet.viewer.request import CorruptionLevels, Place, Request, RequestedShape, ShapeSource
 from qecnet.viewer.shape import CameraView, ViewedShape, rotate_cloud, sample_surface, see_surface, view_shape
 from qecnet.viewer.uploads import UploadStore
 from qecnet.viewer.wire import pack
@@ -24,7 +24,7 @@ from qecnet.viewer.wire import pack
 _BASELINE = Path(__file__).parent / "weights" / "var.safetensors"
 """The paper's "Var.", its network without canonicalisation, trained on upright ModelNet10: results/modelnet10-var."""
 _MOST_CANDIDATES, _LEAST_PROBABILITY = 8, 0.01
-_Of = tuple[Source, CorruptionLevels, PrepareConfig]
+_Of = tuple[ShapeSource, CorruptionLevels, PrepareConfig]
 
 
 class Networks:
@@ -102,7 +102,7 @@ class Session:
             slot.clear()
         return response
 
-    def _view(self, slot: _Slot, source: Source, corruption: CorruptionLevels, model: Model) -> ViewedShape:
+    def _view(self, slot: _Slot, source: ShapeSource, corruption: CorruptionLevels, model: Model) -> ViewedShape:
         of = source, corruption, model.config
         if slot.shape is None or slot.of != of:
             slot.put(view_shape(self._load(source), corruption, model.config), of)
@@ -115,7 +115,7 @@ class Session:
             self._surface = shape, sample_surface(self._load(request.shape.source), shape)
         return see_surface(self._surface[1], camera, request.shape.rotation, request.corruption)
 
-    def _load(self, source: Source) -> Mesh | PointCloud:
+    def _load(self, source: ShapeSource) -> Mesh | PointCloud:
         kind, seed, upload = source
         if upload is None:
             assert kind is not None

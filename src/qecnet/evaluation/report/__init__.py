@@ -17,7 +17,7 @@ from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE, NO_SYM
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.report import _charts, _gallery, _tables
-from qecnet.evaluation.report._table import FORMATS, ReportTable, data_table
+from qecnet.evaluation.report._table import CELL_FORMATS, ReportTable, data_table
 from qecnet.evaluation.results import (
     BINS,
     MODES,
@@ -104,7 +104,7 @@ def _environment() -> Environment:
     found = Environment(
         loader=PackageLoader(__name__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
-    found.filters |= FORMATS | {"dataset": _tables.name_dataset, "base64": lambda data: b64encode(data).decode()}
+    found.filters |= CELL_FORMATS | {"dataset": _tables.name_dataset, "base64": lambda data: b64encode(data).decode()}
     found.globals |= {"PROTOCOLS": PROTOCOLS, "BINS": BINS, "RANDOM": EXPECTED_RANDOM_RAE, "DASH": "–"}
     return found
 

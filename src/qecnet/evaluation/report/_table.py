@@ -19,7 +19,7 @@ NOT_MEASURED = "not measured"
 
 @dataclass(frozen=True)
 class Column:
-    """A column: its title, a name of `FORMATS` for its cells, and the heading over several columns."""
+    """A column: its title, a name of `CELL_FORMATS` for its cells, and the heading over several columns."""
 
     title: str
     form: str = "text"
@@ -66,7 +66,7 @@ class ReportTable:
         """Format a row: text and CSS classes of each cell; a label is not repeated from the row above."""
         faint = "faint" if "symmetric" in row[:2] else ""
         for place, (column, value) in enumerate(zip(self.columns, row, strict=True)):
-            text = FORMATS[column.form](value)
+            text = CELL_FORMATS[column.form](value)
             if place == 0 and above is not None and above[0] == value:
                 text = ""
             yield text, f"{faint} {'gap' if column.gap else ''} {'words' if place < self.words else ''}".strip()
@@ -127,7 +127,7 @@ _FORMS: dict[str, Callable[[Any], str | Markup]] = {
     "interval": _interval,
     "chip": lambda protocol: Markup('<span class="chip {0}">{0}</span>').format(protocol),
 }
-FORMATS = {name: _optional(form) for name, form in _FORMS.items()} | {
+CELL_FORMATS = {name: _optional(form) for name, form in _FORMS.items()} | {
     "measured": lambda value: NOT_MEASURED if value is None else _interval(value),
     "measured error": lambda value: NOT_MEASURED if value is None else f"{value:.2f}",
 }

@@ -13,7 +13,7 @@ import numpy as np
 
 from qecnet.models.answer import Answer
 from qecnet.models.library.database import Database
-from qecnet.models.library.records import UNIT, Floats, Keys, Row, Stamp, check_path, is_unit
+from qecnet.models.library.records import UNIT, Floats, Keys, ShapeRow, Stamp, check_path, is_unit
 from qecnet.schema import first_line
 
 _BLOCK = 4096
@@ -31,10 +31,10 @@ class Catalogue(Database):
     def add(self, entries: Iterable[tuple[str, Stamp, Answer]]) -> None:
         """Add shapes, or replace those that have the same path. Within a transaction."""
         for path, stamp, answer in entries:
-            row = Row(path, answer.label, answer.confidence, answer.pose.numpy())
+            row = ShapeRow(path, answer.label, answer.confidence, answer.pose.numpy())
             self.add_row(row, stamp, answer.descriptor.numpy().astype("<f2"))
 
-    def add_row(self, row: Row, stamp: Stamp, descriptor: Floats) -> None:
+    def add_row(self, row: ShapeRow, stamp: Stamp, descriptor: Floats) -> None:
         """Add one shape; its descriptor is float16. Within a transaction."""
         check_path(row.path)
         self.remove(row.path)
@@ -58,7 +58,7 @@ class Catalogue(Database):
         self._db.execute(f"DELETE {same}", name)
         self._db.execute("DELETE FROM failures WHERE path = CAST(? AS TEXT)", name)
 
-    def entries(self, after: int) -> Iterator[tuple[int, Row, Stamp, Floats]]:
+    def entries(self, after: int) -> Iterator[tuple[int, ShapeRow, Stamp, Floats]]:
         """Some of the shapes with a larger id, in order: ids, rows, stamps, and descriptors (D,), float16."""
         query = "SELECT id, size, modified, digest FROM shapes WHERE id > ? ORDER BY id LIMIT ?"
         found = self.execute(query, (after, _BLOCK)).fetchall()
@@ -119,7 +119,7 @@ class Catalogue(Database):
             raise self.damage("a descriptor is not of length 1")
         return keys, values
 
-    def row(self, key: int) -> Row:
+    def row(self, key: int) -> ShapeRow:
         """One shape."""
         query = "SELECT path, class, confidence, w, x, y, z FROM shapes WHERE id = ?"
         found = self._db.execute(query, (key,)).fetchone()
@@ -136,7 +136,7 @@ class Catalogue(Database):
             raise self.damage("a confidence is not between 0 and 1")
         if any(not isinstance(value, float) for value in pose) or not abs(math.hypot(*pose) - 1) <= UNIT:
             raise self.damage("a pose is not of length 1")
-        return Row(path, label, confidence, np.array(pose))
+        return ShapeRow(path, label, confidence, np.array(pose))
 
 
 _DESCRIPTORS = "SELECT shapes.id AS id, descriptor FROM shapes LEFT JOIN descriptors USING (id)"

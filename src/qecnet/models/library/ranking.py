@@ -8,7 +8,7 @@ import numpy as np
 
 from qecnet.models.library.catalogue import Catalogue
 from qecnet.models.library.graph import Graph
-from qecnet.models.library.records import Floats, Keys, Row
+from qecnet.models.library.records import Floats, Keys, ShapeRow
 from qecnet.models.library.vectors import Vectors
 
 _CANDIDATES = (16, 128)
@@ -27,7 +27,9 @@ class Ranking:
         self._recent: tuple[Keys, Floats]
         self._read: tuple[int, int] | None = None
 
-    def find(self, descriptor: Floats, count: int, label: str | None, confidence: float) -> list[tuple[Row, float]]:
+    def find(
+        self, descriptor: Floats, count: int, label: str | None, confidence: float
+    ) -> list[tuple[ShapeRow, float]]:
         """At most `count` shapes that match, and the cosines of their descriptors and that one, (D,); best first."""
         descriptor = descriptor / np.linalg.norm(descriptor)
         with self._rows.transaction("DEFERRED"):

@@ -28,7 +28,7 @@ class Stamp(NamedTuple):
     digest: bytes = b""
 
 
-class Row(NamedTuple):
+class ShapeRow(NamedTuple):
     """A shape's path relative to the library's folder, its class and confidence, and its pose, WXYZ."""
 
     path: str
