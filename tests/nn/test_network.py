@@ -12,7 +12,16 @@ from qecnet.algebra import angular_distance, checking, multiply, random_quaterni
 from qecnet.datasets import make_shape
 from qecnet.files import read_tensors, write_tensors
 from qecnet.geometry import OrientedPoints, prepare
-from qecnet.nn import QECConfig, QECNet, count_parameters, create_network, load_network, save_network
+from qecnet.nn import (
+    QECConfig,
+    QECNet,
+    count_parameters,
+    create_network,
+    load_network,
+    register_network,
+    save_network,
+)
+from qecnet.nn.registry import _NETWORKS
 from qecnet.testing import Kind, assert_equivariant, equivariance_error
 
 SMALL = QECConfig(classes=3, frames=30, patches=8, neighbours=9, capsules=4)
@@ -288,12 +297,15 @@ def test_frames_that_are_no_unit_quaternions_are_an_error_inside_checking():
         make_network(SMALL, torch.float32)(wrong)
 
 
-def test_weights_from_before_there_was_an_origin_are_relative_to_patches(tmp_path):
+@pytest.mark.parametrize("name", ["paper", "release", "own"])
+def test_weights_from_before_there_was_an_origin_are_relative_to_patches(tmp_path, monkeypatch, name):
+    monkeypatch.setattr("qecnet.nn.registry._NETWORKS", {**_NETWORKS})
+    register_network("own", QECNet, SMALL)
     network = make_network(replace(SMALL, origin="patch"), torch.float32)
     save_network(tmp_path / "now", network, ["a", "b", "c"], {})
     tensors, about = read_tensors(tmp_path / "now")
     config = {name: value for name, value in about["config"].items() if name != "origin"}
-    write_tensors(tmp_path / "before", tensors, about | {"config": config})
+    write_tensors(tmp_path / "before", tensors, about | {"config": config, "network": name})
     assert load_network(tmp_path / "before")[0].config == network.config
 
 

@@ -24,8 +24,8 @@ app = typer.Typer(help="Measure a trained model.", add_completion=False, no_args
 ProtocolOption = Annotated[
     Literal["both", "paper", "strict"],
     typer.Option(
-        help="strict: estimate frames after the rotation, as in use. paper: rotate frames with the points, as in the "
-        "authors' release."
+        help="strict: estimate frames after the rotation, as in practice. paper: rotate frames with the points, as in "
+        "the authors' release."
     ),
 ]
 RotationsOption = Annotated[

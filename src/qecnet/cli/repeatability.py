@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,15 +52,14 @@ def repeatability(
             from qecnet.files import replace_when_done
         rows = measure_repeatability(_read(with_progress(files, "comparing frames", len(files))), places, seed)
         for row in rows:
-            typer.echo(
-                f"{row['points']:>6} points  {row['method']:<8} valid {row['valid']}  "
-                f"median {row['percentile_50']:>6}°  within 15° {row['within_15']}"
-            )
+            agreement = "" if row.percentile_50 is None else f"median {row.percentile_50:>6.2f}°  "
+            agreement += "" if row.within_15 is None else f"within 15° {row.within_15:.4f}"
+            typer.echo(f"{row.points:>6} points  {row.method:<8} valid {row.valid:.4f}  {agreement}".rstrip())
         if output is not None:
             with replace_when_done(output) as aside, aside.open("w", newline="") as stream:
-                table = csv.DictWriter(stream, rows[0].keys())
+                table = csv.DictWriter(stream, asdict(rows[0]))
                 table.writeheader()
-                table.writerows(rows)
+                table.writerows(map(asdict, rows))
             typer.echo(f"written to {output}")
 
 

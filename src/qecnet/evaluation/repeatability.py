@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,44 @@ from qecnet.geometry import Mesh, Method, Radii, default_radii, local_frames
 
 _METHODS: tuple[Method, ...] = ("flare", "shot", "centred")
 SIZES = (10_000, 2_000, 1_000)
-RADII = ("normals", "z_axis", "tangent")
-PERCENTILES = (10, 25, 50, 75, 90)
-WITHIN = (5, 15, 30)
 
 
-def measure_repeatability(meshes: Iterable[Mesh], places: int, seed: int) -> list[dict[str, str | int]]:
+@dataclass(frozen=True)
+class FrameRepeatability:
+    """How well frames of one method agree between two samples of each shape. Rounded to what a table shows.
+
+    Attributes:
+        method: of the frames.
+        points: number of points in a sample.
+        shapes: number of meshes.
+        places: number of points of each surface where frames are compared.
+        seed: of the sampling.
+        radius_normals, radius_z_axis, radius_tangent: radii of the frames, medians over shapes, see `Radii`.
+        valid: the share of places where both samples have a frame.
+        percentile_10 to percentile_90: of the angles between the two frames there, in degrees.
+        within_5 to within_30: the shares of these angles up to 5°, 15° and 30°. None if no place is valid.
+    """
+
+    method: Method
+    points: int
+    shapes: int
+    places: int
+    seed: int
+    radius_normals: float
+    radius_z_axis: float
+    radius_tangent: float
+    valid: float
+    percentile_10: float | None
+    percentile_25: float | None
+    percentile_50: float | None
+    percentile_75: float | None
+    percentile_90: float | None
+    within_5: float | None
+    within_15: float | None
+    within_30: float | None
+
+
+def measure_repeatability(meshes: Iterable[Mesh], places: int, seed: int) -> list[FrameRepeatability]:
     """Compare the frames of two samples of each mesh, for each method and number of sampled points.
 
     Args:
@@ -28,19 +61,14 @@ def measure_repeatability(meshes: Iterable[Mesh], places: int, seed: int) -> lis
         seed: of the sampling.
 
     Returns:
-        A row for each number of points and method: the radii of the frames (median over meshes), the share of points
-        where both samples have a frame, and percentiles and shares of the angles between the two in degrees.
+        A result for each number of points and method.
     """
     compared: dict[tuple[Method, int], list[_Comparison]] = {(m, n): [] for n in SIZES for m in _METHODS}
     for index, mesh in enumerate(meshes):
         generator = torch.Generator().manual_seed(int(np.random.SeedSequence([seed, index]).generate_state(1)[0]))
         for method, size, comparison in _compare(mesh, places, generator):
             compared[method, size].append(comparison)
-    settings = {"places": places, "seed": seed}
-    return [
-        {"method": method, "points": size, "shapes": len(found), **settings, **_measures(found)}
-        for (method, size), found in compared.items()
-    ]
+    return [_summarize(method, size, places, seed, found) for (method, size), found in compared.items()]
 
 
 class _Comparison(NamedTuple):
@@ -69,13 +97,13 @@ def _compare(mesh: Mesh, places: int, generator: torch.Generator) -> Iterator[tu
             yield method, size, _Comparison(default_radii(views[0]), angles.numpy(), float(both.double().mean()))
 
 
-def _measures(comparisons: list[_Comparison]) -> dict[str, str]:
-    """The measured columns: radii (median over shapes), the valid share, and of the valid the angles' distribution."""
-    angles = np.concatenate([c.angles for c in comparisons])
-    row = {f"radius_{name}": f"{np.median([getattr(c.radii, name) for c in comparisons]):.4f}" for name in RADII}
-    row["valid"] = f"{np.mean([c.valid for c in comparisons]):.4f}"
-    for percent in PERCENTILES:
-        row[f"percentile_{percent}"] = f"{np.percentile(angles, percent):.2f}" if len(angles) else ""
-    for limit in WITHIN:
-        row[f"within_{limit}"] = f"{np.mean(angles <= limit):.4f}" if len(angles) else ""
-    return row
+def _summarize(method: Method, size: int, places: int, seed: int, found: list[_Comparison]) -> FrameRepeatability:
+    angles = np.concatenate([one.angles for one in found])
+    measured: dict[str, float | None] = {"valid": round(float(np.mean([one.valid for one in found])), 4)}
+    for name in ("normals", "z_axis", "tangent"):
+        measured[f"radius_{name}"] = round(float(np.median([getattr(one.radii, name) for one in found])), 4)
+    for percent in (10, 25, 50, 75, 90):
+        measured[f"percentile_{percent}"] = round(float(np.percentile(angles, percent)), 2) if len(angles) else None
+    for limit in (5, 15, 30):
+        measured[f"within_{limit}"] = round(float(np.mean(angles <= limit)), 4) if len(angles) else None
+    return FrameRepeatability(method, size, len(found), places, seed, **measured)  # type: ignore[arg-type]

@@ -1,7 +1,8 @@
 """The paper's network (Sec. 5.2): two QEC modules, from frames to patches and from patches to classes."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
@@ -58,6 +59,7 @@ class QECNet(Network):
 
     title = "the paper's network"
     class_bias = "classes.kernel.first.bias"
+    former: ClassVar[Mapping[str, Any]] = {"origin": "patch"}
     config: QECConfig
 
     def __init__(self, config: QECConfig) -> None:

@@ -38,12 +38,14 @@ class Network(nn.Module, ABC):
         reads_candidates: whether it reads candidate poses, which `prepare` then proposes.
         reads_alone: whether it reads the clouds of a batch one by one, so that a batch changes no bit of a prediction.
         class_bias: the name of a parameter that has one value for each class.
+        former: what files of versions that did not have a field of the configuration mean by that, by its name.
     """
 
     has_poses: ClassVar[bool] = True
     normalises_batch: ClassVar[bool] = False
     reads_candidates: ClassVar[bool] = False
     reads_alone: ClassVar[bool] = False
+    former: ClassVar[Mapping[str, Any]] = {}
     class_bias: ClassVar[str]
     title: ClassVar[str]
 
@@ -206,6 +208,7 @@ def read_config(name: Any, options: Any, path: Path) -> tuple[type[Network], Net
     if not isinstance(name, str):
         raise ValueError(f"network is {name!r}; it must be a name")
     entry = _entry(name)
+    options = {**entry.network.former, **options} if isinstance(options, dict) else options
     config = decode(options, type(entry.config), path, "config")
     if unknown := {*options} - {field.name for field in fields(config)}:
         raise ValueError(f"config has {min(unknown)!r}, which the network {name} does not know")

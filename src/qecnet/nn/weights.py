@@ -44,8 +44,6 @@ def load_network(path: Path) -> tuple[Network, list[str], dict[str, Any]]:
     try:
         if "network" not in about:
             tensors, about = _from_version_1(tensors, about)
-        if about["network"] in ("paper", "release"):  # all were relative to patches before there was a choice
-            about["config"] = {"origin": "patch", **about["config"]}
         kind, config = read_config(about["network"], about["config"], path)
         classes = decode(about, _Classes, path).classes
         if len(classes) != config.classes:

@@ -32,7 +32,6 @@ else:
 
 
 _FORMER = ("fused",)  # settings in files of earlier versions: compiled operators are always used now
-_UNSAID = {"paper": {"origin": "patch"}, "release": {"origin": "patch"}}  # what such files mean and do not have
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,8 @@ def parse_run_settings(text: str) -> dict[str, Any]:
         ValueError, TypeError: if it cannot be parsed.
     """
     values = dict(json.loads(text))
-    return {**_UNSAID.get(values.get("config", "paper"), {}), **values}
+    config = values.get("config", Settings.config)
+    return {**(network_class(config).former if config in list_networks() else {}), **values}
 
 
 def read_settings(path: Path) -> dict[str, Any]:
