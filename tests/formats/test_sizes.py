@@ -78,7 +78,7 @@ def test_faces_that_a_ply_has_no_room_for_are_refused_at_once(tmp_path, vertex_f
     header = "ply\nformat binary_little_endian 1.0\n" + (vertex + face if vertex_first else face + vertex)
     (tmp_path / "faces.ply").write_bytes(header.encode() + b"end_header\n" + bytes(4 * MB))
     peak, message = peak_memory(read, tmp_path / "faces.ply")
-    assert "declares 2,000,000,000 of 'face'" in message
+    assert "declares 2,000,000,000 rows of 'face'" in message
     assert peak < 20 * MB
 
 
