@@ -700,6 +700,7 @@ def replication_runs() -> str:
     for run in map(EvaluatedRun, folders):
         how, outcome = run.settings, run.outcome
         loss = f"{how.loss.replace('_', '-')}{', siamese' if how.siamese else ''}"
+        loss += f", balance {how.balance:g}" if how.balance else ""
         changed = [f"frames dropped {how.dropped:g}"] if how.dropped else []
         changed += [f"stretch {how.stretch:g}"] if how.stretch > 1 else []
         rate = f"{how.learning_rate:g}, {'one cycle' if how.schedule == 'onecycle' else 'constant'}"

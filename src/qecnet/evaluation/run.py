@@ -74,6 +74,7 @@ class RunSettings:
     validation: float
     seed: int
     aligned: float = 0.0
+    balance: float = 0.0
     keep: float = 0.8
     canonicalize: bool = True
     origin: str = "patch"
