@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.cli.main import app, load_command
 from qecnet.datasets import make_shape
-from qecnet.formats import write
+from qecnet.formats import SUFFIXES, write
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -100,3 +100,9 @@ def test_commands_that_need_data_exist_with_their_options(code):
 
 def test_there_are_snippets_of_each_kind():
     assert all(len(blocks(language)) > 2 for language in ("python", "sh", "console"))
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/index.md", "src/qecnet/viewer/page/index.html"])
+def test_every_format_is_named_where_users_look(page):
+    words = set(re.findall(r"\w+", (ROOT / page).read_text().upper()))
+    assert {suffix[1:].upper() for suffix in SUFFIXES} <= words
