@@ -15,7 +15,7 @@ from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import NO_SYM, group_errors, relative_rotation, rotation_angles
 from qecnet.evaluation.partial import measure_views
 from qecnet.evaluation.published import published_figures
-from qecnet.evaluation.repeatability import measure_repeatability
+from qecnet.evaluation.repeatability import FrameRepeatability, measure_repeatability
 from qecnet.evaluation.report import build_report, render_page
 from qecnet.evaluation.results import (
     MODES,
@@ -65,6 +65,7 @@ __all__ = [
     "CorruptionKind",
     "EquivarianceResult",
     "EvaluatedRun",
+    "FrameRepeatability",
     "Measurement",
     "PoseBaselinesResult",
     "Result",
