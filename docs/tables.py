@@ -369,15 +369,6 @@ def vote_candidates() -> str:
     return _table(head, cells) if cells else NOTHING
 
 
-def candidate_sets() -> str:
-    """How often candidate sets hold the right pose, of shapes that the temperature was fitted on."""
-    found = EvaluatedRun(RESULTS / "modelnet40").result(CalibrationResult)
-    if found is None or not found.candidate_sets:
-        return NOTHING
-    shares = " and ".join(f"{format_percent(share)} ({kind})" for kind, share in found.candidate_sets.items())
-    return f"Of the held-out training shapes of `modelnet40`, sets of 90% hold the pose for {shares}."
-
-
 def hundred() -> str:
     """The same file in many poses."""
     rows = _rows("hundred_poses.csv")
@@ -799,7 +790,6 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "retrieval": retrieval,
     "search": search,
     "vote-candidates": vote_candidates,
-    "candidate-sets": candidate_sets,
     "search-filters": search_filters,
     "search-opening": search_opening,
     "ablation": ablation,
