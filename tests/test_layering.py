@@ -153,9 +153,10 @@ def test_one_name_has_one_meaning():
         if path.name != "__init__.py":
             places.setdefault(f"{path.stem}.py", []).append(module)
         for node in ast.parse(path.read_text()).body:
-            if isinstance(node, ast.Assign):
-                for target in filter(lambda one: isinstance(one, ast.Name), node.targets):
-                    values.setdefault(ast.unparse(target), set()).add(ast.unparse(node.value))
+            if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                for target in (name for one in targets for name in ast.walk(one) if isinstance(name, ast.Name)):
+                    values.setdefault(target.id, set()).add(ast.unparse(node.value))
             if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
             if "overload" not in map(ast.unparse, node.decorator_list):

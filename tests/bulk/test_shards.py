@@ -112,5 +112,5 @@ def test_missing_unfinished_and_foreign_shards_are_refused(tmp_path, files):
     assert not results.exists()
     assert merge_shards(results, partial=True) == 3
     run_shard(results, Shard(1, 2), files)
-    with pytest.raises(ValueError, match="there are shards of runs in 2 and 3 parts"):
+    with pytest.raises(ValueError, match="there are shards of different runs, in 2 and 3 parts"):
         merge_shards(results)

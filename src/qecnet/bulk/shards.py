@@ -129,7 +129,7 @@ def find_shards(whole: Path, ending: str = "", *, partial: bool = False) -> list
         raise ValueError(f"{name}: has no shards, such as {example}; run some with --shard")
     if len(counts) > 1:
         numbers = " and ".join(map(str, counts))
-        raise ValueError(f"{name}: there are shards of runs in {numbers} parts; delete those of one run")
+        raise ValueError(f"{name}: there are shards of different runs, in {numbers} parts; delete those of one run")
     missing = sorted({*range(1, counts[0] + 1)} - {int(match[1]) for match in found.values()})
     if missing and not partial:
         few = ", ".join(map(str, missing[:5])) + (", …" if len(missing) > 5 else "")

@@ -6,22 +6,22 @@ z is up and a piece's front faces −y. Sizes are in metres, as a user's own coo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[Any]
+Float64Array = NDArray[np.float64]
 
 
 class Solid(NamedTuple):
     """A closed surface: vertices (V, 3) and triangles (F, 3), counter-clockwise as seen from outside."""
 
-    vertices: Array
+    vertices: Float64Array
     faces: NDArray[np.int64]
 
 
-def loft(rings: Array, hoop: bool = False) -> Solid:
+def loft(rings: Float64Array, hoop: bool = False) -> Solid:
     """The skin over rings (R, K, 3), each counter-clockwise as seen from where the rings lead to.
 
     Both ends are closed by a fan about the ring's middle; or, in a hoop, the last ring leads to the first.
@@ -87,7 +87,7 @@ def rod(start: Sequence[float], end: Sequence[float], radius: float, radius_at_e
     return tube(np.array([start, end], np.float64), [radius, radius if radius_at_end is None else radius_at_end])
 
 
-def tube(path: Array, radii: Sequence[float] | float, sides: int = 12) -> Solid:
+def tube(path: Float64Array, radii: Sequence[float] | float, sides: int = 12) -> Solid:
     """A round bar along points (R, 3), of one radius or one for each point."""
     along = np.gradient(path, axis=0)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
@@ -101,7 +101,7 @@ def tube(path: Array, radii: Sequence[float] | float, sides: int = 12) -> Solid:
     return loft(path[:, None] + np.broadcast_to(radii, len(path))[:, None, None] * around)
 
 
-def round_corners(path: Array, steps: int = 5) -> Array:
+def round_corners(path: Float64Array, steps: int = 5) -> Float64Array:
     """The path with each of its corners rounded."""
     pieces = [path[:1]]
     for before, corner, after in zip(path, path[1:], path[2:], strict=False):
@@ -116,7 +116,7 @@ def lathe(profile: Sequence[tuple[float, float]], sides: int = 24) -> Solid:
     return loft(np.stack([oval(r, r, z, sides=sides) for r, z in profile]))
 
 
-def oval(a: float, b: float, z: float, power: float = 2, sides: int = 32) -> Array:
+def oval(a: float, b: float, z: float, power: float = 2, sides: int = 32) -> Float64Array:
     """A ring (sides, 3) at height z, |x/a|^power + |y/b|^power = 1: an ellipse at 2, nearly a rectangle at 8."""
     angle = 2 * np.pi * np.arange(sides) / sides
     x, y = np.cos(angle), np.sin(angle)
@@ -124,7 +124,7 @@ def oval(a: float, b: float, z: float, power: float = 2, sides: int = 32) -> Arr
     return np.stack([a * x * size, b * y * size, np.full(sides, z)], axis=-1)
 
 
-def rounded_rectangle(a: float, b: float, radius: float, z: float, grow: float = 0) -> Array:
+def rounded_rectangle(a: float, b: float, radius: float, z: float, grow: float = 0) -> Float64Array:
     """A ring (24, 3) at height z: a rectangle of half sizes a and b with round corners, all of it grown outwards."""
     angle = np.linspace(0, np.pi / 2, 6) + np.pi / 2 * np.arange(4)[:, None]
     middle = np.array([[1, 1], [-1, 1], [-1, -1], [1, -1]]) * (np.array([a, b]) - radius)
@@ -132,7 +132,7 @@ def rounded_rectangle(a: float, b: float, radius: float, z: float, grow: float =
     return np.concatenate([edge.reshape(-1, 2), np.full((24, 1), z)], axis=1)
 
 
-def _rectangle(x: tuple[float, float], y: tuple[float, float], z: float, scale: float) -> Array:
+def _rectangle(x: tuple[float, float], y: tuple[float, float], z: float, scale: float) -> Float64Array:
     corners = np.array([[x[0], y[0], z], [x[1], y[0], z], [x[1], y[1], z], [x[0], y[1], z]])
-    middle: Array = corners.mean(0)
+    middle: Float64Array = corners.mean(0)
     return middle + scale * (corners - middle)

@@ -26,8 +26,8 @@ _TABLE_2 = {
 }
 """Which configuration is a method of Table 2, and where its errors are: pairs of one shape, or a mode of rotation."""
 _WITHOUT_LEARNING = {"Mean LRF": "mean LRF", "PCA, resampled": "PCA", "PCA, resampled and rotated": "PCA"}
-"""Methods of Table 2 that align pairs. What they compute rotates with the cloud here, PCA's axes with their signs, too:
-rotating before or after makes no difference, so the protocols agree, and PCA's two rows are one."""
+"""Methods of Table 2 that align pairs. Their poses rotate with the cloud, including the signs of PCA's axes, so the two
+protocols agree, and PCA's two rows are one."""
 _SINCE = ("TFN", "RIConv++", "Vector Neurons")
 """Methods that are run here and have no column in Table 1."""
 

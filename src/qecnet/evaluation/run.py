@@ -114,7 +114,6 @@ class TrainingOutcome:
     train_accuracy: float | None = None
     validation_nr: float | None = None
     validation_ar: float | None = None
-    validation_class_mean: float | None = None
     protocol: str | None = None
 
 

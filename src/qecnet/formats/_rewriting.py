@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qecnet.formats._numbers import parse_numbers
-from qecnet.formats.motion import XYZ, Array, Motion
+from qecnet.formats.motion import XYZ, Float64Array, Motion
 
 Words = NDArray[np.int64]
 """(W, 2), the start and the end of each word in a text; or (N, 3, 2), those of N rows of three numbers."""
@@ -21,7 +21,7 @@ _DIGITS = 7  # significant digits of a shape's size that are always written, as 
 
 class _Replacement(NamedTuple):
     words: Words
-    values: Array
+    values: Float64Array
     style: bytes
 
 
@@ -67,18 +67,18 @@ def move_words(data: bytes, points: Words, normals: Words | None, motion: Motion
     return b"".join([*pieces, data[ends[-1] :]])
 
 
-def word_values(data: bytes, words: Words) -> Array:
+def word_values(data: bytes, words: Words) -> Float64Array:
     """The numbers at the given places. (..., 2) → (...)"""
     spans = words.reshape(-1, 2).tolist()
     return parse_numbers(b"\n".join([data[start:end] for start, end in spans])).reshape(words.shape[:-1])
 
 
-def _replacement(data: bytes, words: Words, values: Array) -> _Replacement:
+def _replacement(data: bytes, words: Words, values: Float64Array) -> _Replacement:
     words = words.reshape(-1, 2)
     return _Replacement(words, values.reshape(-1) + 0.0, _style(data, words, values))  # no −0.0
 
 
-def _style(data: bytes, words: Words, values: Array) -> bytes:
+def _style(data: bytes, words: Words, values: Float64Array) -> bytes:
     """A printf format with as many digits as the most precise word, and enough for values (N, 3) to differ."""
     first = int(words[:, 0].min())
     characters = np.frombuffer(data, np.uint8)[first : int(words[:, 1].max())]

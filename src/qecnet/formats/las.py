@@ -15,7 +15,7 @@ import numpy as np
 
 from qecnet.formats._format import Format, has_signature
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
-from qecnet.formats.motion import Array, Motion
+from qecnet.formats.motion import Float64Array, Motion
 from qecnet.formats.scenes import import_extra
 from qecnet.geometry import PointCloud
 from qecnet.streams import discard_stderr
@@ -96,7 +96,7 @@ def _move(data: bytes, motion: Motion) -> bytes:
     return _save(file, file.header.are_points_compressed)
 
 
-def _set_points(file: Any, points: Array) -> None:
+def _set_points(file: Any, points: Float64Array) -> None:
     """Store points with the file's own resolution, or a coarser one if they would not fit."""
     low, high = points.min(0), points.max(0)
     offsets = np.round((low + high) / 2)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from qecnet.formats._parts import Malformed, stack_columns
 
-Array = NDArray[Any]
+Float64Array = NDArray[np.float64]
 XYZ = ("x", "y", "z")
 
 
@@ -26,12 +26,12 @@ class Motion:
         scale: a factor for units that differ; 1 for a rigid motion.
     """
 
-    rotation: Array
-    translation: Array
-    about: Array
+    rotation: Float64Array
+    translation: Float64Array
+    about: Float64Array
     scale: float = 1.0
 
-    def points(self, points: Array) -> Array:
+    def points(self, points: Float64Array) -> Float64Array:
         """Move points.
 
         Args:
@@ -40,9 +40,9 @@ class Motion:
         Returns:
             (N, 3).
         """
-        return np.asarray(self.scale * self.directions(points - self.about) + (self.about + self.translation))
+        return self.scale * self.directions(points - self.about) + (self.about + self.translation)
 
-    def directions(self, directions: Array) -> Array:
+    def directions(self, directions: Float64Array) -> Float64Array:
         """Rotate normals, which have no position and keep their length.
 
         Args:
@@ -51,11 +51,11 @@ class Motion:
         Returns:
             (N, 3).
         """
-        rotated: Array = directions @ self.rotation.T
+        rotated: Float64Array = directions @ self.rotation.T
         return rotated
 
     @property
-    def matrix(self) -> Array:
+    def matrix(self) -> Float64Array:
         """The motion as a matrix that multiplies homogeneous column vectors. (4, 4)"""
         matrix = np.eye(4)
         matrix[:3, :3] = self.scale * self.rotation

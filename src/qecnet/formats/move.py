@@ -13,7 +13,7 @@ from torch import Tensor
 from qecnet.files import write_whole
 from qecnet.formats import _registry, obj
 from qecnet.formats._materials import MaterialCopy
-from qecnet.formats.motion import Array, Motion
+from qecnet.formats.motion import Float64Array, Motion
 from qecnet.formats.read import STANDARD_INPUT, as_read_error, load_bytes, read_bytes
 from qecnet.formats.write import write
 from qecnet.geometry import Mesh, PointCloud
@@ -96,5 +96,5 @@ def _move_shape(shape: Mesh | PointCloud, motion: Motion) -> Mesh | PointCloud:
     return replace(shape, points=_apply(motion.points, shape.points), normals=normals, viewpoint=viewpoint)
 
 
-def _apply(move: Callable[[Array], Array], values: Tensor) -> Tensor:
+def _apply(move: Callable[[Float64Array], Float64Array], values: Tensor) -> Tensor:
     return torch.from_numpy(move(values.double().numpy()))

@@ -12,7 +12,7 @@ from qecnet.formats._format import Format
 from qecnet.formats._numbers import blank_comments, parse_numbers
 from qecnet.formats._parts import Malformed, Parts
 from qecnet.formats._rewriting import find_triples, move_words
-from qecnet.formats.motion import Array, Motion
+from qecnet.formats.motion import Float64Array, Motion
 from qecnet.geometry import Mesh
 
 _HEADER = 84  # 80 bytes of anything and the number of triangles
@@ -72,7 +72,7 @@ def _move(data: bytes, motion: Motion) -> bytes:
         return move_words(data, corners, normals, motion)
     moved = bytearray(data)
     triangles = _triangles(moved)
-    points: Array = triangles["corners"].astype(np.float64).reshape(-1, 3)
+    points: Float64Array = triangles["corners"].astype(np.float64).reshape(-1, 3)
     triangles["corners"] = motion.points(points).reshape(-1, 3, 3)
     triangles["normal"] = motion.directions(triangles["normal"].astype(np.float64))
     return bytes(moved)

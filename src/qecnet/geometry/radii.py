@@ -50,7 +50,8 @@ _STEP = 1.05
 def default_radii(points: Tensor) -> Radii:
     """Choose radii for a cloud: the release's times the cloud's radius, each widened to contain enough points.
 
-    Outlying points do not count: a point three times as far from the centroid as 99 in 100 is left out.
+    Outlying points do not count: those farther from the centroid than three times the 99th percentile of the distances
+    are left out of the cloud's radius.
 
     The spacing is taken at up to 512 places evenly spread over the distances from the centroid, a choice that
     neither a rotation nor the order of the points changes, as the median distance to the 12th neighbour. Widening

@@ -38,7 +38,7 @@ class Network(nn.Module, ABC):
         reads_candidates: whether it reads candidate poses, which `prepare` then proposes.
         reads_alone: whether it reads the clouds of a batch one by one, so that a batch changes no bit of a prediction.
         class_bias: the name of a parameter that has one value for each class.
-        former: what files of versions that did not have a field of the configuration mean by that, by its name.
+        former: values of fields of the configuration that files of earlier versions do not have.
     """
 
     has_poses: ClassVar[bool] = True

@@ -79,10 +79,10 @@ def _from_whole(found: Whole, wholes: Whole | None) -> Tensor:
 
 
 def class_prior(labels: Tensor, classes: int, balance: float) -> Tensor | None:
-    """Compute how much more the loss expects frequent classes than rare ones, from the training labels.
+    """Compute the log frequencies of the classes that the loss corrects for.
 
     The cross-entropy is logit-adjusted (Menon et al. 2021): a network that is trained with log frequencies added to its
-    scores predicts without them as if all classes were equally frequent. The spread loss, whose activations are no
+    scores predicts without them as if all classes were equally frequent. The spread loss, whose activations are not
     probabilities, is weighted by the inverse frequencies instead.
 
     Args:

@@ -61,7 +61,7 @@ class About:
         check_names("classes", self.classes)
         check_names("model", [self.model])
         if not 0 < self.width <= 65_536:
-            raise ValueError("width is not the size of a descriptor")
+            raise ValueError(f"width is {self.width}; it must be from 1 to 65,536")
 
     def fits(self, other: About) -> bool:
         """Whether libraries are of the same model, whatever its name is."""
@@ -72,7 +72,7 @@ def check_path(path: str) -> None:
     """Raise a ValueError unless a path leads into the folder that it is relative to."""
     pure = PurePosixPath(path) if isinstance(path, str) else None
     if not path or pure is None or "\0" in path or pure.is_absolute() or ".." in pure.parts:
-        raise ValueError("a path is outside the folder of the library")
+        raise ValueError("a path is invalid or outside the folder of the library")
 
 
 def is_unit(vectors: Floats) -> bool:
