@@ -94,8 +94,8 @@ export class Stage {
   resize() {
     const { clientWidth: width, clientHeight: height } = this.canvas.parentElement;
     if (!width || !height) return;
-    this.renderer.setPixelRatio(Math.min(devicePixelRatio, 2));
-    this.coarse = false;
+    this.coarse = null; // the ratio may have changed with the screen
+    this.coarsely(false);
     this.renderer.setSize(width, height, false);
     this.camera.aspect = width / height;
     // A narrow window shows as much of the width as a wide one shows of the height; two shapes need more.
