@@ -6,7 +6,7 @@ says degrees. `None` marks a figure that has nothing to average.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import ClassVar, Literal, TypeVar
@@ -44,6 +44,7 @@ class Result:
     """
 
     measurement: ClassVar[str]
+    file: ClassVar[str] = "{measurement}-{protocol}.json"
     protocol: ProtocolName
     dataset: str
     split: str
@@ -60,7 +61,7 @@ class Result:
         Returns:
             The name.
         """
-        return f"{cls.measurement}-{protocol}.json"
+        return cls.file.format(measurement=cls.measurement, protocol=protocol)
 
 
 @dataclass(frozen=True)
@@ -178,6 +179,13 @@ class RotationModes:
     canonical: ModeErrors
     siamese: ModeErrors
     category: ModeErrors
+
+    def __iter__(self) -> Iterator[tuple[str, str, ErrorGroups]]:
+        """Iterate over errors, each with its mode and what is counted, "all" or "correct"."""
+        for mode in MODES:
+            errors: ModeErrors = getattr(self, mode)
+            yield mode, "all", errors.all
+            yield mode, "correct", errors.correct
 
 
 MODES = ("canonical", "siamese", "category")
@@ -363,6 +371,7 @@ class CalibrationResult(ModelResult):
     """
 
     measurement = "calibration"
+    file = "calibration.json"
     rotations: int
     temperature: float
     bins: int
@@ -370,10 +379,6 @@ class CalibrationResult(ModelResult):
     test: CalibrationSplit
     orientation_temperature: float = 1.0
     candidate_sets: dict[str, float] | None = None
-
-    @classmethod
-    def file_name(cls, protocol: ProtocolName) -> str:
-        return "calibration.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -393,14 +398,11 @@ class PoseBaselinesResult(Result):
     """
 
     measurement = "pose-baselines"
+    file = "pose-baselines.json"
     pairs_per_class: int
     keep: float
     same_instance: Mapping[str, BaselineErrors]
     category_level: Mapping[str, BaselineErrors]
-
-    @classmethod
-    def file_name(cls, protocol: ProtocolName) -> str:
-        return "pose-baselines.json"
 
 
 R = TypeVar("R", bound=Result)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
 from qecnet.evaluation.results import (
-    MODES,
     CalibrationResult,
     ClassificationResult,
     EquivarianceResult,
@@ -125,16 +124,10 @@ def _describe(result: ModelResult) -> str:
 
 @summarize.register
 def _(result: ClassificationResult) -> SummaryTable:
-    rows = [
-        [
-            name,
-            result.protocol,
-            format_percent(of.accuracy),
-            format_interval(of.interval),
-            format_percent(of.mean_class),
-        ]
-        for name, of in (("upright (NR/NR)", result.nr), ("rotated (NR/AR)", result.ar))
-    ]
+    rows = []
+    for name, of in (("upright (NR/NR)", result.nr), ("rotated (NR/AR)", result.ar)):
+        accuracy, mean = format_percent(of.accuracy), format_percent(of.mean_class)
+        rows.append([name, result.protocol, accuracy, format_interval(of.interval), mean])
     head = ("test views", "protocol", "accuracy", "95% interval", "mean class accuracy")
     return SummaryTable(f"Accuracy {_describe(result)}", head, rows, labels=2)
 
@@ -142,9 +135,10 @@ def _(result: ClassificationResult) -> SummaryTable:
 @summarize.register
 def _(result: RotationResult) -> SummaryTable:
     rows = [
-        [MODE_NAMES[mode], result.protocol, counted, *error_cells(getattr(getattr(result.modes, mode), counted))]
-        for counted in ("all", "correct")
-        for mode in MODES
+        [MODE_NAMES[mode], result.protocol, counted, *error_cells(errors)]
+        for chosen in ("all", "correct")
+        for mode, counted, errors in result.modes
+        if counted == chosen
     ]
     head = ("rotation", "protocol", "counted", *ERROR_HEAD)
     return SummaryTable(f"Orientation error, angle/π {_describe(result)}", head, rows, labels=3)
@@ -159,21 +153,14 @@ def _(result: RobustnessResult) -> SummaryTable:
         ]
         for row in result.levels
     ]
-    head = (
-        "corruption",
-        "level",
-        "points per view",
-        "accuracy",
-        "no-sym error, correct pairs",
-        "no-sym error, all pairs",
-    )
+    errors = ("no-sym error, correct pairs", "no-sym error, all pairs")
+    head = ("corruption", "level", "points per view", "accuracy", *errors)
     return SummaryTable(f"Corrupted input {_describe(result)}", head, rows)
 
 
 @summarize.register
 def _(result: EquivarianceResult) -> SummaryTable:
-    blank = [DASH] * 4
-    rows = [["nothing: upright", *blank, format_percent(result.accuracy.nr)]]
+    rows = [["nothing: upright", *[DASH] * 4, format_percent(result.accuracy.nr)]]
     for name, change, accuracy in (
         ("rotation, exact frames", result.network, result.accuracy.exact_frames),
         ("frames estimated again", result.frames, result.accuracy.reestimated),
@@ -189,14 +176,10 @@ def _(result: EquivarianceResult) -> SummaryTable:
 
 @summarize.register
 def _(result: RetrievalResult) -> SummaryTable:
-    rows = [
-        [
-            name,
-            *(f"{value:.3f}" for value in (of.map_micro, of.map_macro)),
-            *(format_percent(share) for share in (of.nearest_micro, of.nearest_macro)),
-        ]
-        for name, of in result.methods.items()
-    ]
+    rows = []
+    for name, of in result.methods.items():
+        nearest = map(format_percent, (of.nearest_micro, of.nearest_macro))
+        rows.append([name, format_error(of.map_micro), format_error(of.map_macro), *nearest])
     head = ("descriptors", "mAP, micro", "mAP, macro", "nearest neighbour, micro", "nearest neighbour, macro")
     return SummaryTable(f"Retrieval {_describe(result)}", head, rows)
 
@@ -204,13 +187,9 @@ def _(result: RetrievalResult) -> SummaryTable:
 @summarize.register
 def _(result: CalibrationResult) -> SummaryTable:
     rows = [
-        [
-            f"{name}, {when}",
-            *(format_percent(getattr(getattr(part, when), figure)) for figure in ("accuracy", "confidence", "ece")),
-            f"{getattr(part, when).nll:.3f}",
-        ]
+        [f"{name}, {when}", *map(format_percent, (of.accuracy, of.confidence, of.ece)), f"{of.nll:.3f}"]
         for name, part in (("held out", result.held_out), ("test", result.test))
-        for when in ("before", "after")
+        for when, of in (("before", part.before), ("after", part.after))
     ]
     title = f"Calibration ({result.protocol} protocol), temperature {result.temperature:g}"
     if result.candidate_sets:
@@ -233,28 +212,18 @@ def _(result: PoseBaselinesResult) -> SummaryTable:
 
 @summarize.register
 def _(result: ViewsResult) -> SummaryTable:
+    orientation = "orientation within 15°"
     head = (
-        "input",
-        "number",
-        "accuracy",
-        "mean confidence",
-        "up within 10°",
-        "orientation within 15°",
-        "accuracy, known up",
-        "orientation within 15°, known up",
-        "centre error, radii",
-        "size error",
+        *("input", "number", "accuracy", "mean confidence", "up within 10°", orientation),
+        *("accuracy, known up", f"{orientation}, known up", "centre error, radii", "size error"),
     )
     title = f"Views of one side ({result.dataset}, {result.protocol} protocol, {result.shapes:,} shapes)"
-    kinds = {f"{kind}, {what}": scores for kind, what, scores in _kinds(result)}
-    return SummaryTable(title, head, [_view_cells(name, of) for name, of in {**result.groups, **kinds}.items()])
-
-
-def _kinds(result: ViewsResult) -> Iterator[tuple[str, str, ViewScores]]:
-    for kind, scores in result.whole_by_kind.items():
-        yield kind, "whole", scores
+    scores = {**result.groups}
+    for kind, whole in result.whole_by_kind.items():
+        scores[f"{kind}, whole"] = whole
         if kind in result.views_by_kind:
-            yield kind, "views", result.views_by_kind[kind]
+            scores[f"{kind}, views"] = result.views_by_kind[kind]
+    return SummaryTable(title, head, [_view_cells(name, of) for name, of in scores.items()])
 
 
 def _view_cells(name: str, of: ViewScores) -> list[str]:
