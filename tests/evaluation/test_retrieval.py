@@ -7,8 +7,7 @@ import torch
 from qecnet.algebra import random_quaternion
 from qecnet.datasets import make_furniture, make_shape
 from qecnet.evaluation import Measurement, RetrievalResult, measure_retrieval, read_result, summarize, write_result
-from qecnet.evaluation.retrieval import score_retrieval
-from qecnet.evaluation.shape_histograms import count_pair_features, count_principal_cells
+from qecnet.evaluation.retrieval import count_pair_features, count_principal_cells, score_retrieval
 from qecnet.geometry import PrepareConfig, prepare
 from qecnet.models import Model
 from qecnet.nn import QECConfig, QECNet

@@ -7,14 +7,14 @@ A `Measurement` says what is measured and how, each `measure_*` function returns
 from qecnet.evaluation.calibration import measure_calibration, write_calibration
 from qecnet.evaluation.card import write_card
 from qecnet.evaluation.classification import measure_classification
-from qecnet.evaluation.comparison import compare_accuracy, compare_errors
+from qecnet.evaluation.comparison import compare_accuracy, compare_errors, published_figures
 from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.forms import name_form
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import NO_SYM, group_errors, relative_rotation, rotation_angles
 from qecnet.evaluation.partial import measure_views
-from qecnet.evaluation.published import published_figures
+from qecnet.evaluation.predict import open_unfinished
 from qecnet.evaluation.repeatability import FrameRepeatability, measure_repeatability
 from qecnet.evaluation.report import build_report, render_page
 from qecnet.evaluation.results import (
@@ -49,7 +49,6 @@ from qecnet.evaluation.summary import (
     summarize,
 )
 from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_angles, symmetric_distance
-from qecnet.evaluation.unfinished import open_unfinished
 
 __all__ = [
     "IDENTITY",

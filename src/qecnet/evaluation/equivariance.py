@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 
 from qecnet.evaluation.measurement import Measurement
@@ -32,16 +30,17 @@ def measure_equivariance(measurement: Measurement, rotations: int = 5) -> Equiva
     network = measurement.predict("equivariance-network", same, protocol="paper")
     frames = measurement.predict("equivariance-frames", same, protocol="strict")
     resampled = measurement.predict("equivariance-resampled", own, protocol="strict")
-    has_poses = measurement.model.has_poses
+    stages = (network, frames, resampled)
+    changes = [_change(found, rotations + 1, measurement.model.has_poses) for found in stages]
     return EquivarianceResult(
         **measurement.describe(resampled, "strict"),
         rotations=rotations,
-        network=_change(network, rotations + 1, has_poses),
-        frames=_change(frames, rotations + 1, has_poses),
-        resampled=_change(resampled, rotations + 1, has_poses),
+        network=changes[0],
+        frames=changes[1],
+        resampled=changes[2],
         accuracy=StageAccuracy(
             float(resampled.correct[resampled.turn == 0].mean()),
-            *(float(found.correct[found.turn > 0].mean()) for found in (network, frames, resampled)),
+            *(float(found.correct[found.turn > 0].mean()) for found in stages),
         ),
     )
 
@@ -50,17 +49,16 @@ def _change(found: Predictions, views: int, has_poses: bool) -> PredictionChange
     """Compare the first view of each shape, upright, with its others; poses are those of the true class."""
     activations = found.activations.reshape(-1, views, len(found.classes))
     predicted = found.predicted.reshape(-1, views)
-    change = PredictionChange(
+    median = largest = None
+    if has_poses:
+        poses = found.poses[:, 1].reshape(-1, views, 4)
+        upright = np.broadcast_to(poses[:, :1], poses[:, 1:].shape)
+        rotation = found.rotation.reshape(-1, views, 4)[:, 1:]
+        off = np.degrees(rotation_angles(relative_rotation(upright, poses[:, 1:]), rotation))
+        median, largest = float(np.median(off)), float(off.max())
+    return PredictionChange(
         float(np.abs(activations[:, 1:] - activations[:, :1]).max()),
         float((predicted[:, 1:] != predicted[:, :1]).mean()),
-        None,
-        None,
+        median,
+        largest,
     )
-    if not has_poses:
-        return change
-    poses = found.poses[:, 1].reshape(-1, views, 4).astype(np.float64)
-    upright = np.broadcast_to(poses[:, :1], poses[:, 1:].shape)
-    rotation = found.rotation.reshape(-1, views, 4)[:, 1:]
-    off = np.degrees(rotation_angles(relative_rotation(upright, poses[:, 1:]), rotation))
-    degrees = {"pose_degrees_median": float(np.median(off)), "pose_degrees_max": float(off.max())}
-    return PredictionChange(**asdict(change) | degrees)

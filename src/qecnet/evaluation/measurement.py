@@ -18,7 +18,7 @@ from qecnet.models import Model
 from qecnet.nn import count_parameters
 
 if TYPE_CHECKING:
-    from qecnet.evaluation.retrieval import Described
+    from qecnet.evaluation.retrieval import CountedViews
 
 _OF_MODEL = ("dataset", "config", "method", "seed", "epochs", "siamese")
 
@@ -72,8 +72,7 @@ class Measurement:
         sampler = ViewSampler(protocol, self.model.config, keep, self.seed, corruption)
         split, shapes = ("test", self.shapes) if train_shapes is None else ("train", train_shapes)
         into = self.folder / f"{name}.npz"
-        options: dict[str, Any] = {"shapes": shapes, "workers": self.workers, "progress": self.progress}
-        return predict(self.model, self.dataset, split, sampler, views, into, **options)
+        return predict(self.model, self.dataset, split, sampler, views, into, shapes, self.workers, self.progress)
 
     def predict_test_views(self, rotations: int) -> Predictions:
         """Predict one upright and several rotated views of each test shape, each resampled on its own.
@@ -87,7 +86,7 @@ class Measurement:
         views = [TestView(n, n) for n in range(rotations + 1)]
         return self.predict(f"classification-{self.protocol}", views)
 
-    def describe(self, found: Predictions | Described, protocol: ProtocolName | None = None) -> dict[str, Any]:
+    def describe(self, found: Predictions | CountedViews, protocol: ProtocolName | None = None) -> dict[str, Any]:
         """Collect the fields that every `ModelResult` has.
 
         Args:

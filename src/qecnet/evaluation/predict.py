@@ -12,10 +12,11 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 import torch
@@ -24,7 +25,6 @@ from rich.console import Console
 from rich.progress import track
 
 from qecnet.datasets import Dataset, Item
-from qecnet.evaluation.unfinished import open_unfinished
 from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.files import write_whole
 from qecnet.fingerprint import code_hash
@@ -96,36 +96,23 @@ def predict(
     sampler: ViewSampler,
     views: Sequence[TestView],
     into: Path,
-    *,
     shapes: Sequence[int] | None = None,
     workers: int | None = None,
     progress: bool = True,
 ) -> Predictions:
     """Predict each view of each shape, or read the predictions from `into` (.npz) if they are there already.
 
-    Only classes that the model and the dataset share take part, with their shapes and their activations.
-
-    Args:
-        model: the trained network.
-        dataset: where the shapes come from.
-        split: the part of the dataset.
-        sampler: makes the views.
-        views: which views of each shape.
-        into: the file that keeps the predictions.
-        shapes: numbers of the shapes in the split; all of them by default.
-        workers: processes; one per core by default.
-        progress: whether to show a progress bar.
+    Only classes that the model and the dataset share take part, with their shapes and their activations. `shapes` are
+    numbers of the shapes in the split.
     """
-    classes = tuple(name for name in dataset.classes if name in model.classes)
-    if not classes:
-        raise ValueError(f"{dataset.name}: shares no class with the weights {model.name} ({model.classes[0]}, …)")
-    place = {dataset.classes.index(name): label for label, name in enumerate(classes)}
+    classes, numbers = choose_common(model, dataset, split, shapes)
     items = dataset.items(split)
-    numbers = [n for n in (range(len(items)) if shapes is None else shapes) if items[n].label in place]
     job = _Job(sampler, tuple(views), tuple(model.classes.index(name) for name in classes))
     key = _key(model, dataset, split, job, numbers, classes)
-    if (found := _read_finished(into, key)) is not None:
-        return found
+    with suppress(ValueError):  # there is no such file, or it is damaged
+        stored, found = _read(into)
+        if stored == key:
+            return found
     row = _row_type(len(classes))
     part = into.with_name(into.name + ".part")
     size = row.itemsize * len(job.views)
@@ -133,7 +120,7 @@ def predict(
     with open_unfinished(part, key) as (file, start):
         done = (file.seek(0, os.SEEK_END) - start) // size
         file.truncate(start + done * size)
-        todo = [(job, n, place[items[n].label], items[n]) for n in numbers[done:]]
+        todo = [(job, n, classes.index(dataset.classes[items[n].label]), items[n]) for n in numbers[done:]]
         label = f"{into.stem}: shapes" + (f" after {done}" if done else "")
         for rows in map_shapes(_predict_shape, todo, model.network, workers, label if progress else None):
             file.write(rows)
@@ -148,24 +135,32 @@ def predict(
     return predictions
 
 
+def choose_common(
+    model: Model, dataset: Dataset, split: str, shapes: Sequence[int] | None
+) -> tuple[tuple[str, ...], list[int]]:
+    """Choose the classes that the model and the dataset share, and their shapes, all of the split by default."""
+    classes = tuple(name for name in dataset.classes if name in model.classes)
+    if not classes:
+        raise ValueError(f"{dataset.name}: shares no class with the weights {model.name} ({model.classes[0]}, …)")
+    items = dataset.items(split)
+    numbers = range(len(items)) if shapes is None else shapes
+    return classes, [n for n in numbers if dataset.classes[items[n].label] in classes]
+
+
 def read_predictions(path: Path) -> Predictions:
     """Read the predictions that `predict` stored.
 
     Raises:
         ValueError: if the file is damaged or holds something else.
     """
-    return _unpack(_arrays(path))
+    return _read(path)[1]
 
 
-def _unpack(arrays: dict[str, Any]) -> Predictions:
-    rows = {f.name: arrays[f.name] for f in fields(Predictions)}
-    return Predictions(**rows | {"classes": tuple(arrays["classes"].tolist())})
-
-
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+def _read(path: Path) -> tuple[str, Predictions]:
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in ("key", *(f.name for f in fields(Predictions)))}
+            rows: dict[str, Any] = {f.name: arrays[f.name] for f in fields(Predictions)}
+            return str(arrays["key"]), Predictions(**rows | {"classes": tuple(rows["classes"].tolist())})
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: holds no predictions, or is damaged ({error}); measure again") from error
 
@@ -205,14 +200,24 @@ def _key(model: Model, dataset: Dataset, split: str, job: _Job, numbers: Sequenc
     return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
 
 
-def _read_finished(path: Path, key: str) -> Predictions | None:
-    if not path.exists():
-        return None
-    try:
-        arrays = _arrays(path)
-    except ValueError:
-        return None
-    return _unpack(arrays) if str(arrays["key"]) == key else None
+@contextmanager
+def open_unfinished(path: Path, key: str) -> Iterator[tuple[BinaryIO, int]]:
+    """Open a file of results that are stored as they arrive, to read and to append to.
+
+    Args:
+        path: the file; its first line is the key.
+        key: what the results were made from; content under another key is discarded.
+
+    Yields:
+        The file, and where its results start.
+    """
+    line = key.encode() + b"\n"
+    with path.open("a+b") as file:
+        file.seek(0)
+        if file.read(len(line)) != line:
+            file.truncate(0)
+            file.write(line)
+        yield file, len(line)
 
 
 def pack_predictions(predictions: Predictions, key: str) -> bytes:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
+from qecnet.algebra import rotate
 from qecnet.datasets import Item
 from qecnet.evaluation.measurement import Measurement
-from qecnet.evaluation.predict import map_shapes
+from qecnet.evaluation.predict import choose_common, map_shapes
 from qecnet.evaluation.results import RetrievalResult, RetrievalScores
-from qecnet.evaluation.shape_histograms import count_pair_features, count_principal_cells
 from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.geometry import OrientedPoints
 from qecnet.nn import Network
@@ -20,25 +21,20 @@ from qecnet.nn import Network
 _VIEW = TestView(1, 1)
 """Each shape is seen once, resampled and rotated."""
 
+_CELLS = 6
+"""Cells along each principal axis."""
+_BINS = 5
+"""Of each of the four point pair features."""
+
 _METHODS = ("model", "PCA-normalised occupancy", "point pair features")
 
 
-@dataclass(frozen=True)
-class Described:
-    """Descriptors of V views.
-
-    Attributes:
-        classes: names.
-        shape: (V,), the shape's number in its split, and points: (V,), of its view.
-        label: (V,), indices into `classes`.
-        descriptors: by method, (V, D), of length 1.
-    """
+class CountedViews(NamedTuple):
+    """The classes of V views, the number of each view's shape in its split, and the number of its points."""
 
     classes: tuple[str, ...]
-    shape: NDArray[np.int64]
-    points: NDArray[np.int64]
-    label: NDArray[np.int64]
-    descriptors: Mapping[str, NDArray[np.float32]]
+    shape: Sequence[int]
+    points: Sequence[int]
 
 
 def measure_retrieval(measurement: Measurement) -> RetrievalResult:
@@ -53,9 +49,22 @@ def measure_retrieval(measurement: Measurement) -> RetrievalResult:
     Returns:
         The result, for `write_result`.
     """
-    found = _describe_shapes(measurement)
-    scores = {name: score_retrieval(found.label, vectors) for name, vectors in found.descriptors.items()}
-    return RetrievalResult(**measurement.describe(found), methods=scores)
+    model, dataset = measurement.model, measurement.dataset
+    classes, numbers = choose_common(model, dataset, "test", measurement.shapes)
+    if not numbers:
+        raise ValueError(f"{dataset.name}: has no test shape of a class of {model.name}; measure more shapes")
+    items = [dataset.items("test")[n] for n in numbers]
+    sampler = ViewSampler(measurement.protocol, model.config, model.setting("keep"), measurement.seed)
+    jobs = [(sampler, n, item) for n, item in zip(numbers, items, strict=True)]
+    bar = "retrieval: shapes" if measurement.progress else None
+    rows = list(map_shapes(_describe_shape, jobs, model.network, measurement.workers, bar))
+    label = np.array([item.label for item in items])
+    scores = {
+        name: score_retrieval(label, np.stack([vectors[place] for _, vectors in rows]))
+        for place, name in enumerate(_METHODS)
+    }
+    seen = CountedViews(classes, numbers, [count for count, _ in rows])
+    return RetrievalResult(**measurement.describe(seen), methods=scores)
 
 
 def score_retrieval(label: NDArray[np.int64], descriptors: NDArray[np.float32]) -> RetrievalScores:
@@ -94,27 +103,6 @@ def score_retrieval(label: NDArray[np.int64], descriptors: NDArray[np.float32]) 
     )
 
 
-def _describe_shapes(measurement: Measurement) -> Described:
-    model, dataset = measurement.model, measurement.dataset
-    classes = tuple(name for name in dataset.classes if name in model.classes)
-    items = dataset.items("test")
-    numbers = range(len(items)) if measurement.shapes is None else measurement.shapes
-    kept = [n for n in numbers if dataset.classes[items[n].label] in classes]
-    if not kept:
-        raise ValueError(f"{dataset.name}: shares no class with the weights {model.name} ({model.classes[0]}, …)")
-    sampler = ViewSampler(measurement.protocol, model.config, model.setting("keep"), measurement.seed)
-    jobs = [(sampler, n, items[n]) for n in kept]
-    label = "retrieval: shapes" if measurement.progress else None
-    rows = list(map_shapes(_describe_shape, jobs, model.network, measurement.workers, label))
-    return Described(
-        classes,
-        np.array(kept),
-        np.array([count for count, _ in rows]),
-        np.array([classes.index(dataset.classes[items[n].label]) for n in kept]),
-        {name: np.stack([vectors[place] for _, vectors in rows]) for place, name in enumerate(_METHODS)},
-    )
-
-
 def _describe_shape(
     network: Network, sampler: ViewSampler, number: int, item: Item
 ) -> tuple[int, list[NDArray[np.float32]]]:
@@ -126,3 +114,53 @@ def _describe_shape(
         count_pair_features(view),
     )
     return count, [np.asarray(one / np.linalg.norm(one), np.float32) for one in vectors]
+
+
+def count_principal_cells(points: OrientedPoints) -> NDArray[np.float64]:
+    """Count the points in the cells of a grid along a shape's principal axes.
+
+    Axes are ordered by variance; each points to the side where the third moment is positive.
+
+    Returns:
+        (216,), square roots of shares, of length 1.
+    """
+    positions = points.positions[points.valid].double().numpy()
+    centred = positions - positions.mean(0)
+    axes = np.linalg.eigh(centred.T @ centred)[1]
+    rotated = centred @ axes
+    rotated *= np.where((rotated**3).sum(0) < 0, -1, 1)
+    scaled = rotated / np.abs(rotated).max()
+    edges = np.linspace(-1, 1, _CELLS + 1)
+    return _roots(np.histogramdd(scaled, [edges] * 3)[0])
+
+
+def count_pair_features(points: OrientedPoints) -> NDArray[np.float64]:
+    """Count the point pair features of all pairs: the distance, both angles to it, the angle between the normals.
+
+    Normals are the z axes of the local reference frames. Distances are relative to the largest.
+
+    Returns:
+        (625,), square roots of shares, of length 1.
+    """
+    positions = points.positions[points.valid].double()
+    normals = rotate(points.frames[points.valid].double(), torch.tensor([0.0, 0, 1], dtype=torch.float64))
+    first, second = torch.triu_indices(len(positions), len(positions), 1)
+    apart = positions[second] - positions[first]
+    distance = apart.norm(dim=-1).clamp(min=1e-12)
+    direction = apart / distance[:, None]
+    cosines = [
+        (normals[first] * direction).sum(-1),
+        (normals[second] * direction).sum(-1),
+        (normals[first] * normals[second]).sum(-1),
+    ]
+    angles = [cosine.clamp(-1, 1).acos() / torch.pi for cosine in cosines]
+    # The order of a pair is arbitrary: of its two readings, take the one whose first angle is smaller.
+    swapped = 1 - angles[1] < angles[0]
+    one = torch.where(swapped, 1 - angles[1], angles[0])
+    two = torch.where(swapped, 1 - angles[0], angles[1])
+    features = torch.stack([distance / distance.max(), one, two, angles[2]], -1).numpy()
+    return _roots(np.histogramdd(features, _BINS, [(0, 1)] * 4)[0])
+
+
+def _roots(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.asarray(np.sqrt(counts.ravel() / counts.sum()))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -18,6 +20,7 @@ _REFERENCES = 20
 """Upright training shapes of each class that tell where its capsule's canonical orientation is."""
 
 Quaternions = NDArray[np.float64]
+Angles = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 
@@ -78,9 +81,9 @@ def canonical_poses(measurement: Measurement) -> Quaternions:
 
 def canonical_errors(found: Predictions, reference: Quaternions) -> ModeErrors:
     """Compare each view's rotation, `pose ∘ reference⁻¹` of the predicted class, with the true one."""
-    poses = found.poses[:, 0].astype(np.float64)
-    first = np.broadcast_to(IDENTITY, poses.shape)
-    angles = _angles(relative_rotation(reference[found.predicted], poses), first, found.rotation, found, found.label)
+    predicted = relative_rotation(reference[found.predicted], found.poses[:, 0])
+    first = np.broadcast_to(IDENTITY, predicted.shape)
+    angles = _angles(predicted, first, found.rotation, found.label, found.classes)
     return _group(*angles, found.label, found.correct, found.classes)
 
 
@@ -97,11 +100,10 @@ def category_errors(found: Predictions) -> ModeErrors:
     return _pair_errors(found, *category_pairs(found.shape, found.label))
 
 
-def pair_angles(found: Predictions, first: Rows, second: Rows) -> tuple[Quaternions, Quaternions]:
+def pair_angles(found: Predictions, first: Rows, second: Rows) -> tuple[Angles, Angles]:
     """Compute the errors of pairs of views in radians, plain and up to symmetry. Rows (P,), (P,) → (P,), (P,)"""
-    poses = found.poses[:, 0].astype(np.float64)
-    predicted = relative_rotation(poses[first], poses[second])
-    return _angles(predicted, found.rotation[first], found.rotation[second], found, found.label[first])
+    predicted = relative_rotation(found.poses[first, 0], found.poses[second, 0])
+    return _angles(predicted, found.rotation[first], found.rotation[second], found.label[first], found.classes)
 
 
 def _pair_errors(found: Predictions, first: Rows, second: Rows) -> ModeErrors:
@@ -110,14 +112,14 @@ def _pair_errors(found: Predictions, first: Rows, second: Rows) -> ModeErrors:
 
 
 def _angles(
-    predicted: Quaternions, first: Quaternions, second: Quaternions, found: Predictions, label: Rows
-) -> tuple[Quaternions, Quaternions]:
+    predicted: Quaternions, first: Quaternions, second: Quaternions, label: Rows, classes: Sequence[str]
+) -> tuple[Angles, Angles]:
     plain = rotation_angles(predicted, relative_rotation(first, second))
-    return plain, symmetric_angles(predicted, first, second, label, found.classes)
+    return plain, symmetric_angles(predicted, first, second, label, classes)
 
 
 def _group(
-    plain: Quaternions, symmetric: Quaternions, label: Rows, correct: NDArray[np.bool_], classes: tuple[str, ...]
+    plain: Angles, symmetric: Angles, label: Rows, correct: NDArray[np.bool_], classes: Sequence[str]
 ) -> ModeErrors:
     return ModeErrors(
         group_errors(plain[correct], symmetric[correct], label[correct], classes),
@@ -158,6 +160,5 @@ def siamese_pairs(shape: Rows, resampling: Rows) -> tuple[Rows, Rows]:
 
 
 def _list_views(protocol: ProtocolName, rotations: int, resamplings: int) -> list[TestView]:
-    if protocol == "strict":
-        return [TestView(r * rotations + t, t + 1) for r in range(resamplings) for t in range(rotations)]
-    return [TestView(r, t + 1) for r in range(resamplings) for t in range(rotations)]
+    pairs = [(r, t) for r in range(resamplings) for t in range(rotations)]
+    return [TestView(r * rotations + t if protocol == "strict" else r, t + 1) for r, t in pairs]

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import qecnet
 from qecnet.datasets import open_dataset
+from qecnet.evaluation.comparison import published_figures
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE, NO_SYM
 from qecnet.evaluation.predict import Predictions
-from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.report import _charts, _gallery, _tables
-from qecnet.evaluation.report._table import CELL_FORMATS, ReportTable, data_table
+from qecnet.evaluation.report._table import CELL_FORMATS, ReportTable
 from qecnet.evaluation.results import (
     BINS,
-    MODES,
     PROTOCOLS,
     ClassificationResult,
     EquivarianceResult,
@@ -30,9 +28,11 @@ from qecnet.evaluation.results import (
     RotationResult,
     read_result,
 )
-from qecnet.evaluation.run import Epoch, EvaluatedRun
+from qecnet.evaluation.run import EvaluatedRun
 
 __all__ = ["Report", "build_report", "render_page"]
+
+_SHOWN = (ClassificationResult, RotationResult, RobustnessResult, EquivarianceResult)
 
 
 @dataclass(frozen=True)
@@ -64,19 +64,30 @@ def build_report(folder: Path, compare: Sequence[Path] = (), data: Path | None =
     """
     run = _read_run(folder)
     others, baselines = _read_compared(run, compare)
-    made = _Tables()
-    context: dict[str, Any] = {
-        "run": run,
-        "results": list(run),
-        "outcome": run.outcome,
-        "published": published_figures(),
-        "version": qecnet.__version__,
-        **_tabulate(run, others, baselines, made),
-        **_draw(run, made),
-        **_picture(run, data, made),
-    }
-    page = _environment().get_template("report.html.jinja").render(context)
-    return Report(page.encode(), {name: table.to_csv() for name, table in made.items()})
+    named = _first_predictions(run, "classification", "rotation")
+    posed = _first_predictions(run, "rotation") if run.has_poses else None
+    tables = _gallery.failure_tables(named[1], posed and posed[1]) if named else []
+    files = {table.name: table.to_csv() for table in tables}
+
+    def keep(table: ReportTable) -> str:
+        """Encode a table that the page links to; it also becomes a file."""
+        files[table.name] = table.to_csv()
+        return b64encode(files[table.name]).decode()
+
+    environment = _environment()
+    environment.filters["csv"] = keep
+    page = environment.get_template("report.html.jinja").render(
+        run=run,
+        runs=[run, *others],
+        with_errors=[one for one in (run, *others) if one.results(RotationResult)],
+        baselines=baselines,
+        **{kind.measurement: run.results(kind) for kind in _SHOWN},
+        pointing=_first_predictions(run, "rotation", "classification") if run.has_poses else None,
+        named=named,
+        posed=posed,
+        pictures=_draw_pictures(run, data, named[1], posed and posed[1]) if named else None,
+    )
+    return Report(page.encode(), files)
 
 
 def render_page(title: str, header: str, sections: Sequence[tuple[str, str, str]]) -> str:
@@ -94,18 +105,14 @@ def render_page(title: str, header: str, sections: Sequence[tuple[str, str, str]
     return _environment().get_template("page.html.jinja").render(title=title, header=Markup(header), sections=marked)
 
 
-class _Tables(dict[str, ReportTable]):
-    def keep(self, table: ReportTable) -> ReportTable:
-        self[table.name] = table
-        return table
-
-
 def _environment() -> Environment:
     found = Environment(
         loader=PackageLoader(__name__), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=StrictUndefined
     )
-    found.filters |= CELL_FORMATS | {"dataset": _tables.name_dataset, "base64": lambda data: b64encode(data).decode()}
-    found.globals |= {"PROTOCOLS": PROTOCOLS, "BINS": BINS, "RANDOM": EXPECTED_RANDOM_RAE, "DASH": "–"}
+    found.filters |= CELL_FORMATS | {"dataset": _tables.name_dataset}
+    found.globals |= {"tables": _tables, "charts": _charts, "gallery": _gallery, "published": published_figures()}
+    found.globals |= {"PROTOCOLS": PROTOCOLS, "BINS": BINS, "NO_SYM": NO_SYM, "RANDOM": EXPECTED_RANDOM_RAE}
+    found.globals |= {"DASH": "–", "version": qecnet.__version__}
     return found
 
 
@@ -131,96 +138,17 @@ def _read_compared(run: EvaluatedRun, compare: Sequence[Path]) -> tuple[list[Eva
     return runs, next((one for one in found if one is not None), None)
 
 
-def _tabulate(
-    run: EvaluatedRun, others: Sequence[EvaluatedRun], baselines: PoseBaselinesResult | None, made: _Tables
-) -> dict[str, Any]:
-    names, changes = run.results(ClassificationResult), run.results(EquivarianceResult)
-    levels = run.results(RobustnessResult)
-    posed = [one for one in (run, *others) if one.results(RotationResult)]
-    tasks = (("same_instance", "siamese"), ("category_level", "category")) if baselines else ()
-    change = next(iter(changes.values()), None)
-    return {
-        "classification": names,
-        "rotation": run.results(RotationResult),
-        "robustness": levels,
-        "equivariance": change,
-        "baselines": baselines,
-        "accuracy_table": made.keep(_tables.accuracy_table([run, *others])),
-        "compared_errors_table": made.keep(_tables.compared_errors_table([run, *others])),
-        "rotation_table": made.keep(_tables.rotation_table([run, *others])),
-        "summary_table": made.keep(_tables.summary_table(posed[:1], "table2-summary.csv")) if posed else None,
-        "compared_table": made.keep(_tables.summary_table(posed[1:], "table2-summary-compared.csv"))
-        if posed[1:]
-        else None,
-        "alignment_tables": [made.keep(_tables.alignment_table(run, baselines, *t)) for t in tasks if baselines],
-        "robustness_table": made.keep(_tables.robustness_table(levels)),
-        "level_table": made.keep(_tables.level_table(levels)) if levels else None,
-        "confusion_tables": {p: made.keep(_tables.confusion_table(one)) for p, one in names.items()},
-        "class_table": made.keep(_tables.class_table(names)) if names else None,
-        "equivariance_table": made.keep(_tables.equivariance_table(change)) if change else None,
-    }
+def _first_predictions(run: EvaluatedRun, *kinds: str) -> tuple[ProtocolName, Predictions] | None:
+    stored = ((p, run.predictions(kind, p)) for kind in kinds for p in PROTOCOLS)
+    return next(((p, found) for p, found in stored if found is not None), None)
 
 
-def _draw(run: EvaluatedRun, made: _Tables) -> dict[str, Any]:
-    """Draw the charts, and keep the tables behind them."""
-    levels = {p: found.levels for p, found in run.results(RobustnessResult).items()}
-    kinds = {row.kind: None for rows in levels.values() for row in rows}
-    rotation = run.results(RotationResult)
-    intervals = {}
-    for protocol in rotation:
-        if (found := run.predictions("rotation", protocol)) is not None:
-            intervals[protocol] = _gallery.error_interval(found, NO_SYM, protocol == "paper")
-    keys = [field.name for field in fields(Epoch)]
-    log = data_table("training.csv", keys, [[getattr(epoch, key) for key in keys] for epoch in run.log])
-    posed = _first_predictions(run, ("rotation", "classification")) if run.has_poses else None
-    spheres, directions = _gallery.pose_spheres(posed[1]) if posed else ([], None)
-    return {
-        "error_intervals": intervals,
-        "robustness_charts": [
-            _charts.robustness_charts(levels, kind, _tables.KINDS[kind][0], _tables.name_level) for kind in kinds
-        ],
-        "error_charts": {
-            protocol: [c for m in MODES for c in _charts.error_charts(getattr(found.modes, m).all, f"{m}, all")]
-            for protocol, found in rotation.items()
-        },
-        "error_data": {protocol: made.keep(_tables.error_data(found)) for protocol, found in rotation.items()},
-        "training_charts": _charts.training_charts(run.log) if run.log else [],
-        "training_data": made.keep(log) if run.log else None,
-        "spheres": spheres,
-        "sphere_grid": _gallery.sphere_grid(),
-        "sphere_pole": _gallery.POLE,
-        "sphere_protocol": posed[0] if posed else None,
-        "sphere_data": made.keep(directions) if directions else None,
-    }
-
-
-def _picture(run: EvaluatedRun, data: Path | None, made: _Tables) -> dict[str, Any]:
-    """Choose what the gallery shows; it is drawn if the shapes are available."""
-    named = _first_predictions(run, ("classification", "rotation"))
-    posed = _first_predictions(run, ("rotation",)) if run.has_poses else None
-    gallery: dict[str, Any] = {"named": named, "posed": posed, "pictures": None, "cards": {}}
-    if named is None:
-        return {"gallery": gallery}
-    for table in _gallery.failure_tables(named[1], posed and posed[1]):
-        made.keep(table)
+def _draw_pictures(
+    run: EvaluatedRun, data: Path | None, named: Predictions, posed: Predictions | None
+) -> _gallery.CloudPictures | None:
+    """Draw the gallery if the shapes are available."""
     name = next(iter(run)).dataset
     if data is None and name != "shapes":
-        return {"gallery": gallery}
-    pictures = gallery["pictures"] = _gallery.CloudPictures(open_dataset(name, data, per_class=run.settings.per_class))
-    gallery["cards"]["classes"] = pictures.classes(named[1])
-    if posed is not None:
-        found, siamese = posed[1], _gallery.pair_same_shape(posed[1])
-        category = _gallery.choose_typical(found, _gallery.pair_same_class(found))
-        worst = _gallery.choose_worst_poses(found, siamese, _gallery.WORST)
-        gallery["cards"]["category"] = pictures.pairs(found, category, before=True)
-        gallery["cards"]["siamese"] = pictures.pairs(found, _gallery.choose_typical(found, siamese), before=True)
-        gallery["cards"]["poses"] = pictures.pairs(found, worst, before=False)
-    return {"gallery": gallery}
-
-
-def _first_predictions(run: EvaluatedRun, kinds: Sequence[str]) -> tuple[ProtocolName, Predictions] | None:
-    for kind in kinds:
-        for protocol in PROTOCOLS:
-            if (found := run.predictions(kind, protocol)) is not None:
-                return protocol, found
-    return None
+        return None
+    dataset = open_dataset(name, data, per_class=run.settings.per_class)
+    return _gallery.CloudPictures(dataset, named, posed)

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from qecnet.evaluation.comparison import published_figures
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
-from qecnet.evaluation.published import published_figures
-from qecnet.evaluation.results import BINS, HISTOGRAM_BINS, CorruptionScores, ErrorGroups, ProtocolName
+from qecnet.evaluation.report._tables import KINDS, name_level
+from qecnet.evaluation.results import (
+    BINS,
+    HISTOGRAM_BINS,
+    CorruptionScores,
+    ErrorGroups,
+    ProtocolName,
+    RobustnessResult,
+)
 from qecnet.evaluation.run import Epoch
 
-Points = Sequence[tuple[float, float]]
+Points = Sequence[tuple[float, float]] | NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,7 @@ class ReportChart:
     x_ticks: Sequence[tuple[float, str]]
     width: int = 560
     height: int = 270
-    left: int = field(default=46, init=False)
+    left: ClassVar[int] = 46
 
     @property
     def base(self) -> int:
@@ -57,16 +65,16 @@ class ReportChart:
     def x(self, value: float) -> float:
         """Place a value on the x axis, in pixels."""
         low, high = self.x_range
-        return round(self.left + (value - low) / (high - low) * (self.width - self.left - 10), 1)
+        return round(self.left + (float(value) - low) / (high - low) * (self.width - self.left - 10), 1)
 
     def y(self, value: float) -> float:
         """Place a value on the y axis, in pixels; what is beyond the range lies on its bound."""
         low, high = self.y_range
-        return round(self.base - (min(max(value, low), high) - low) / (high - low) * (self.base - 24), 1)
+        return round(self.base - (min(max(float(value), low), high) - low) / (high - low) * (self.base - 24), 1)
 
     def path(self, points: Points) -> str:
         """Write a line through points as the commands of an SVG path."""
-        return "M" + "L".join(f"{self.x(x)} {self.y(y)}" for x, y in points) if points else ""
+        return "M" + "L".join(f"{self.x(x)} {self.y(y)}" for x, y in points) if len(points) else ""
 
 
 def list_ticks(low: float, high: float, count: int = 5) -> list[tuple[float, str]]:
@@ -80,12 +88,8 @@ def list_ticks(low: float, high: float, count: int = 5) -> list[tuple[float, str
 
 _EDGES = np.linspace(0, 180, HISTOGRAM_BINS + 1)
 _DEGREES = [(float(n), str(n)) for n in range(0, 181, 30)]
-
-
-def _random_shares(degrees: NDArray[Any]) -> NDArray[Any]:
-    """The percentage of uniformly random rotations whose angle is below."""
-    radians = np.radians(degrees)
-    return np.asarray(100 * (radians - np.sin(radians)) / np.pi)
+_RANDOM = 100 * (np.radians(_EDGES) - np.sin(np.radians(_EDGES))) / np.pi
+"""The percentage of uniformly random rotations whose angle is below each edge."""
 
 
 def error_charts(groups: ErrorGroups, title: str) -> list[ReportChart]:
@@ -93,65 +97,68 @@ def error_charts(groups: ErrorGroups, title: str) -> list[ReportChart]:
     if groups.all_classes is None:
         return []
     plain, symmetric = groups.all_classes, groups.all_classes.symmetric
-    shares = [100 * np.array(errors.histogram) for errors in (plain, symmetric)]
-    stairs = np.repeat(_EDGES, 2)[1:-1], np.repeat(shares[1], 2)
-    guess = np.diff(_random_shares(_EDGES))
-    top = float(max(*shares[0], *shares[1], *guess))
+    shares, up_to, guess = 100 * np.array(plain.histogram), 100 * np.array(symmetric.histogram), np.diff(_RANDOM)
     histogram = [
-        Series("bars", "blue", [*zip(_EDGES[:-1].tolist(), shares[0].tolist(), strict=True)]),
-        Series("line", "green", [*zip(*(side.tolist() for side in stairs), strict=True)]),
-        Series("dotted", "grey", [*zip((_EDGES[:-1] + 2.5).tolist(), guess.tolist(), strict=True)]),
+        Series("bars", "blue", np.stack((_EDGES[:-1], shares), 1)),
+        Series("line", "green", np.stack((np.repeat(_EDGES, 2)[1:-1], np.repeat(up_to, 2)), 1)),
+        Series("dotted", "grey", np.stack((_EDGES[:-1] + 2.5, guess), 1)),
     ]
-    curves = [Series("dotted", "grey", [*zip(_EDGES.tolist(), _random_shares(_EDGES).tolist(), strict=True)])]
+    curves = [Series("dotted", "grey", np.stack((_EDGES, _RANDOM), 1))]
     for errors, colour in ((plain, "blue"), (symmetric, "green"), (groups.no_sym, "vermillion")):
         if errors is not None:
             total = 100 * np.cumsum([0, *errors.histogram])
-            curves.append(Series("line", colour, [*zip(_EDGES.tolist(), total.tolist(), strict=True)]))
-            curves.append(Series("dots", colour, [(b, 100 * s) for b, s in zip(BINS, errors.cumulative, strict=True)]))
-    y_label, x_range = "% of errors", (0.0, 180.0)
+            curves.append(Series("line", colour, np.stack((_EDGES, total), 1)))
+            curves.append(Series("dots", colour, np.stack((BINS, 100 * np.array(errors.cumulative)), 1)))
+    y_label, x_range, top = "% of errors", (0.0, 180.0), float(max(*shares, *up_to, *guess))
     return [
         ReportChart(title, "error, degrees", y_label, x_range, (0, 1.05 * top), histogram, _DEGREES),
         ReportChart(title, "error below, degrees", y_label, x_range, (0, 101), curves, _DEGREES),
     ]
 
 
+_LOSSES = (("loss", "line", "ink"), ("classification_loss", "line", "pink"), ("pose_loss", "line", "vermillion"))
+_ACCURACIES = (
+    *(("train_accuracy", "line", "ink"), ("validation_nr", "line", "green")),
+    ("validation_ar", "dashed", "blue"),  # dashed: it may lie on the upright one
+)
+
+
 def training_charts(log: Sequence[Epoch]) -> list[ReportChart]:
     """Draw loss and accuracy over epochs."""
-    losses = [("loss", "line", "ink"), ("classification_loss", "line", "pink"), ("pose_loss", "line", "vermillion")]
-    accuracies = [("train_accuracy", "line", "ink"), ("validation_nr", "line", "green")]
-    accuracies.append(("validation_ar", "dashed", "blue"))  # dashed: it may lie on the upright one
+    first, last = log[0].epoch, max(log[-1].epoch, log[0].epoch + 1)
+    ticks = [(x, text) for x, text in list_ticks(first, last) if x == int(x)]
     charts = []
-    for label, scale, chosen in (("loss", 1, losses), ("accuracy, %", 100, accuracies)):
+    for label, scale, chosen in (("loss", 1, _LOSSES), ("accuracy, %", 100, _ACCURACIES)):
         series = []
         for name, form, colour in chosen:
             points = [(e.epoch, scale * value) for e in log if (value := getattr(e, name)) is not None]
             series.append(Series("dots" if len(points) == 1 else form, colour, points))
         top = 101 if scale == 100 else 1.05 * max(y for one in series for _, y in one.points) or 1
-        first, last = log[0].epoch, max(log[-1].epoch, log[0].epoch + 1)
-        ticks = [(x, text) for x, text in list_ticks(first, last) if x == int(x)]
         charts.append(ReportChart("", "epoch", label, (first, last), (0, top), series, ticks))
     return charts
 
 
+Levels = Mapping[ProtocolName, Mapping[tuple[str, float], CorruptionScores]]
+"""Scores by kind and level."""
 _FALLING = ("frames", "points")
 """Kinds whose lower levels are worse."""
 
 
-def robustness_charts(
-    levels: Mapping[ProtocolName, Sequence[CorruptionScores]], kind: str, title: str, name_level: Any
-) -> list[ReportChart]:
-    """Draw accuracy and error from the mildest level of a corruption to the worst, after the uncorrupted input."""
-    values = sorted(
-        {one.level for rows in levels.values() for one in rows if one.kind == kind}, reverse=kind in _FALLING
-    )
+def robustness_charts(results: Mapping[ProtocolName, RobustnessResult]) -> list[list[ReportChart]]:
+    """Draw accuracy and error for each kind of corruption, from its mildest level to the worst."""
+    levels: Levels = {p: {(one.kind, one.level): one for one in found.levels} for p, found in results.items()}
+    kinds = dict.fromkeys(kind for rows in levels.values() for kind, _ in rows)
+    return [_level_charts(levels, kind) for kind in kinds]
+
+
+def _level_charts(levels: Levels, kind: str) -> list[ReportChart]:
+    """Begin with the uncorrupted input."""
+    values = sorted({level for rows in levels.values() for of, level in rows if of == kind}, reverse=kind in _FALLING)
     places = [("frames", 1.0), *((kind, level) for level in values if (kind, level) != ("frames", 1.0))]
-    accuracy, errors = (
-        [],
-        [Series("dotted", "grey", [(-0.35, EXPECTED_RANDOM_RAE), (len(places), EXPECTED_RANDOM_RAE)])],
-    )
-    for protocol, rows in levels.items():
+    guess = [(-0.35, EXPECTED_RANDOM_RAE), (len(places), EXPECTED_RANDOM_RAE)]
+    accuracy, errors = [], [Series("dotted", "grey", guess)]
+    for protocol, at in levels.items():
         colour, shift = ("blue", -0.06) if protocol == "strict" else ("vermillion", 0.06)
-        at = {(one.kind, one.level): one for one in rows}
         found = [(i + shift, at[place]) for i, place in enumerate(places) if place in at]
         accuracy.append(Series("spans", colour, [(x, 100 * bound) for x, one in found for bound in one.interval]))
         for form in ("line", "dots"):
@@ -166,6 +173,6 @@ def robustness_charts(
     ticks = [(float(i), name_level(*place) if i else "none") for i, place in enumerate(places)]
     x_range = (-0.35, len(places) - 0.65)
     return [
-        ReportChart(title, "", "accuracy, %", x_range, (0, 102), accuracy, (), 270, 170),
+        ReportChart(KINDS[kind][0], "", "accuracy, %", x_range, (0, 102), accuracy, (), 270, 170),
         ReportChart("", "", "error, angle/π", x_range, (0, 0.75), errors, ticks, 270, 160),
     ]

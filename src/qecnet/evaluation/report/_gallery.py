@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,14 +98,9 @@ def error_interval(found: Predictions, classes: Sequence[str], only_correct: boo
 
 def failure_tables(named: Predictions, posed: Predictions | None) -> list[ReportTable]:
     """List the worst failures as CSV tables."""
-    rows = choose_worst_classes(named, WORST)
-    cells = []
-    for row in rows:
-        predicted, truth = named.predicted[row], named.label[row]
-        activations = (float(named.activations[row, label]) for label in (predicted, truth))
-        cells.append([named.name[row], named.classes[truth], named.classes[predicted], *activations])
     keys = ["shape", "truth", "predicted", "activation", "activation_of_truth"]
-    tables = [data_table("failures-classes.csv", keys, cells)]
+    rows = [[named.name[row], *about] for row, *about in _list_confusions(named)]
+    tables = [data_table("failures-classes.csv", keys, rows)]
     if posed is not None:
         pairs = choose_worst_poses(posed, pair_same_shape(posed), WORST)
         angles = zip(pairs.first, np.degrees(pairs.plain), np.degrees(pairs.symmetric), strict=True)
@@ -114,31 +109,46 @@ def failure_tables(named: Predictions, posed: Predictions | None) -> list[Report
     return tables
 
 
-class CloudPictures:
-    """Pictures that the page's script draws; the points of each shape are kept once."""
+def _list_confusions(found: Predictions) -> Iterator[tuple[int, str, str, float, float]]:
+    """Rows of the worst classes, with the true class, the predicted one, its activation and that of the true one."""
+    for row in choose_worst_classes(found, WORST):
+        truth, predicted = found.label[row], found.predicted[row]
+        activations = (float(found.activations[row, label]) for label in (predicted, truth))
+        yield row, found.classes[truth], found.classes[predicted], *activations
 
-    def __init__(self, dataset: Dataset) -> None:
+
+class CloudPictures:
+    """Cards with pictures that the page's script draws; the points of each shape are kept once.
+
+    Attributes:
+        encoded: the points, base64 of 16-bit integers.
+        confused: the worst classification failures, upright.
+        category, siamese: typical pairs of shapes of a class, and of views of a shape.
+        worst: the worst poses.
+    """
+
+    def __init__(self, dataset: Dataset, named: Predictions, posed: Predictions | None) -> None:
         self.items = dataset.items("test")
         self.places: dict[int, int] = {}
         self.encoded: list[str] = []
+        self.confused = [self._confusion(named, *one) for one in _list_confusions(named)]
+        if posed is not None:
+            same_shape = pair_same_shape(posed)
+            self.category = self._pairs(posed, choose_typical(posed, pair_same_class(posed)), before=True)
+            self.siamese = self._pairs(posed, choose_typical(posed, same_shape), before=True)
+            self.worst = self._pairs(posed, choose_worst_poses(posed, same_shape, WORST), before=False)
 
-    def classes(self, found: Predictions) -> list[dict[str, Any]]:
-        """Show the worst classification failures, upright."""
-        cards = []
-        for row in choose_worst_classes(found, WORST):
-            predicted, truth = found.predicted[row], found.label[row]
-            predicted_by, truth_by = (float(found.activations[row, label]) for label in (predicted, truth))
-            cards.append(
-                {
-                    "pictures": [self._picture("classified wrongly", found, [(row, IDENTITY, "blue")])],
-                    "title": found.classes[predicted],
-                    "text": f"not {found.classes[truth]}",
-                    "detail": f"activation {predicted_by:.2f} against {truth_by:.2f}, {found.name[row]}",
-                }
-            )
-        return cards
+    def _confusion(
+        self, found: Predictions, row: int, truth: str, predicted: str, activation: float, of_truth: float
+    ) -> dict[str, Any]:
+        return {
+            "pictures": [self._picture("classified wrongly", found, [(row, IDENTITY, "blue")])],
+            "title": predicted,
+            "text": f"not {truth}",
+            "detail": f"activation {activation:.2f} against {of_truth:.2f}, {found.name[row]}",
+        }
 
-    def pairs(self, found: Predictions, chosen: ViewPairs, *, before: bool) -> list[dict[str, Any]]:
+    def _pairs(self, found: Predictions, chosen: ViewPairs, *, before: bool) -> list[dict[str, Any]]:
         """Show pairs aligned by their predicted poses, the first view upright, and perhaps before that."""
         poses = found.poses[:, 0].astype(np.float64)
         cards = []
@@ -210,14 +220,15 @@ def pose_spheres(found: Predictions) -> tuple[list[dict[str, Any]], ReportTable]
     for name in sort_classes(found.classes):
         of_class = np.flatnonzero(found.label == found.classes.index(name))
         shown = of_class[np.unique(np.linspace(0, len(of_class) - 1, min(most, len(of_class))).astype(int))]
-        if len(shown):
-            points = directions[shown]
-            places = zip(points @ _RIGHT, -(points @ _UP), points @ _EYE >= 0, found.correct[shown], strict=True)
-            spheres.append(
-                {"name": name, "points": [(round(x, 3), round(y, 3), near, ok) for x, y, near, ok in places]}
-            )
-            rows += [[name, found.name[i], int(found.correct[i]), *map(float, directions[i])] for i in shown]
+        places = [(*_project(directions[i]), found.correct[i]) for i in shown]
+        rows += [[name, found.name[i], int(found.correct[i]), *map(float, directions[i])] for i in shown]
+        spheres += [{"name": name, "points": places}] if places else []
     return spheres, data_table("spheres.csv", ["class", "shape", "correct", "x", "y", "z"], rows)
+
+
+def _project(point: NDArray[Any]) -> tuple[float, float, bool]:
+    """Where a point of the sphere is drawn, x and y, and whether it is on the near side."""
+    return round(float(point @ _RIGHT), 3), round(float(-(point @ _UP)), 3), bool(point @ _EYE >= 0)
 
 
 def sphere_grid() -> list[tuple[str, bool]]:
@@ -225,16 +236,14 @@ def sphere_grid() -> list[tuple[str, bool]]:
     around = np.linspace(0, 2 * np.pi, 73)
     cos, sin, none = np.cos(around), np.sin(around), np.zeros_like(around)
     paths = []
-    for circle in (np.stack(axes, -1) for axes in ((cos, sin, none), (cos, none, sin), (none, cos, sin))):
-        for near in (True, False):
+    for axes in ((cos, sin, none), (cos, none, sin), (none, cos, sin)):
+        circle = [_project(point) for point in np.stack(axes, -1)]
+        for side in (True, False):
             path, pen = "", "M"
-            for point in circle:
-                if (point @ _EYE >= 0) == near:
-                    path += f"{pen}{point @ _RIGHT:.3f} {-(point @ _UP):.3f}"
-                    pen = "L"
-                else:
-                    pen = "M"
-            paths.append((path, near))
+            for x, y, near in circle:
+                path += f"{pen}{x:.3f} {y:.3f}" if near == side else ""
+                pen = "L" if near == side else "M"
+            paths.append((path, side))
     return paths
 
 

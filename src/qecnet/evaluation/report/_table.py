@@ -14,8 +14,6 @@ from markupsafe import Markup
 from qecnet.evaluation.results import Accuracy, CorruptionScores, ProtocolName
 from qecnet.evaluation.summary import DASH
 
-NOT_MEASURED = "not measured"
-
 
 @dataclass(frozen=True)
 class Column:
@@ -90,6 +88,11 @@ class ReportTable:
                 yield from (value, *[None] * (_width(column) - 1))
 
 
+def columns_under(over: str, *columns: tuple[str, str]) -> list[Column]:
+    """Make columns of titles and forms under one heading, with a gap before the first."""
+    return [Column(title, form, over, gap=place == 0) for place, (title, form) in enumerate(columns)]
+
+
 def data_table(name: str, keys: Sequence[str], rows: Sequence[Sequence[Any]]) -> ReportTable:
     """Make the table behind a figure, which is only written as CSV."""
     return ReportTable(name, [Column(key) for key in keys], [RowGroup("", rows)])
@@ -112,8 +115,8 @@ def _interval(value: Accuracy | CorruptionScores) -> str | Markup:
     return Markup('{:.1f}<small class="interval">{} to {}</small>').format(100 * value.accuracy, low, high)
 
 
-def _optional(form: Callable[[Any], str | Markup]) -> Callable[[Any], str | Markup]:
-    return lambda value: DASH if value is None else form(value)
+def _optional(form: Callable[[Any], str | Markup], missing: str = DASH) -> Callable[[Any], str | Markup]:
+    return lambda value: missing if value is None else form(value)
 
 
 _FORMS: dict[str, Callable[[Any], str | Markup]] = {
@@ -128,7 +131,7 @@ _FORMS: dict[str, Callable[[Any], str | Markup]] = {
     "chip": lambda protocol: Markup('<span class="chip {0}">{0}</span>').format(protocol),
 }
 CELL_FORMATS = {name: _optional(form) for name, form in _FORMS.items()} | {
-    "measured": lambda value: NOT_MEASURED if value is None else _interval(value),
-    "measured error": lambda value: NOT_MEASURED if value is None else f"{value:.2f}",
+    "measured": _optional(_interval, "not measured"),
+    "measured error": _optional(_FORMS["error"], "not measured"),
 }
 """How cells are shown, by name; they are also the filters of the templates."""

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from qecnet.evaluation.comparison import compare_accuracy, compare_errors
-from qecnet.evaluation.published import published_figures
-from qecnet.evaluation.report._table import Column, ReportTable, RowGroup, data_table
+from qecnet.evaluation.comparison import compare_accuracy, compare_errors, published_figures
+from qecnet.evaluation.report._table import Column, ReportTable, RowGroup, columns_under, data_table
 from qecnet.evaluation.results import (
     BINS,
     HISTOGRAM_BINS,
-    MODES,
-    BaselineErrors,
     ClassificationResult,
     EquivarianceResult,
     ErrorGroups,
@@ -21,7 +18,7 @@ from qecnet.evaluation.results import (
     RobustnessResult,
     RotationResult,
 )
-from qecnet.evaluation.run import EvaluatedRun
+from qecnet.evaluation.run import Epoch, EvaluatedRun
 
 DATASETS = {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40", "shapes": "procedural shapes"}
 KINDS = {
@@ -37,7 +34,7 @@ KINDS = {
 
 COLUMNS: tuple[ProtocolName, ...] = ("paper", "strict")
 """In the order of tables that begin with what is published."""
-PUBLISHED = "As published"
+PUBLISHED, MEASURED = "As published", "Measured here"
 
 _COUNTED = {"all": "all", "correct": "correctly classified"}
 _SUMMARY = (
@@ -49,6 +46,8 @@ _ERRORS = (
     ("all pairs", "rae_all"),
     ("all classes, symmetric, all pairs", "rae_symmetric"),
 )
+
+Robustness = Mapping[ProtocolName, RobustnessResult]
 
 
 def name_dataset(name: str) -> str:
@@ -67,28 +66,30 @@ def accuracy_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
     methods, beside = [], set()
     for row in compare_accuracy(runs):
         known, run = row.published, row.run
-        results = [row.measured(p) for p in COLUMNS]
         name = f"{row.method} [{run.name}]" if run else row.method
-        parameters = next((one.model.parameters for one in results if one), None)
-        accuracies = [one and getattr(one, which) for one in results for which in ("nr", "ar")]
-        published = [known and known.parameters, known and known.nr, row.published_ar]
-        methods.append([name, *published, parameters, *accuracies])
+        methods.append([name, known and known.parameters, known and known.nr, row.published_ar, *_accuracies(run)])
         beside.add(run and run.name)
-    groups: dict[str, list[list[Any]]] = {}
+    others: dict[str, list[list[Any]]] = {}
     for run in (run for run in runs if run.name not in beside):
-        found = run.results(ClassificationResult)
-        for any_of in list(found.values())[:1]:
-            title = f"Measured here, on {name_dataset(any_of.dataset)}: {any_of.shapes:,} test shapes"
-            accuracies = [(one := found.get(p)) and getattr(one, which) for p in COLUMNS for which in ("nr", "ar")]
-            name = f"{run.network} [{run.name}]"
-            groups.setdefault(title, []).append([name, None, None, None, any_of.model.parameters, *accuracies])
-    columns = [Column("Method"), Column("Parameters", "count", PUBLISHED, gap=True)]
-    columns += [Column(which, "published", PUBLISHED) for which in ("NR/NR", "NR/AR")]
-    columns += [Column("Parameters", "count", "Measured here", gap=True)]
-    columns += [Column(w, "measured", f"Measured here, {p}", w == "NR/NR") for p in COLUMNS for w in ("NR/NR", "NR/AR")]
-    ours = [RowGroup(title, rows, ours=True) for title, rows in groups.items()]
+        for found in [*run.results(ClassificationResult).values()][:1]:
+            title = f"Measured here, on {name_dataset(found.dataset)}: {found.shapes:,} test shapes"
+            row_of_run = [f"{run.network} [{run.name}]", None, None, None, *_accuracies(run)]
+            others.setdefault(title, []).append(row_of_run)
+    published = ("Parameters", "count"), ("NR/NR", "published"), ("NR/AR", "published")
+    columns = [Column("Method"), *columns_under(PUBLISHED, *published)]
+    columns += columns_under(MEASURED, ("Parameters", "count"))
+    for p in COLUMNS:
+        columns += columns_under(f"Measured here, {p}", ("NR/NR", "measured"), ("NR/AR", "measured"))
+    ours = [RowGroup(title, rows, ours=True) for title, rows in others.items()]
     compared = RowGroup("The paper's methods and some since, on ModelNet40", methods)
     return ReportTable("table1-classification.csv", columns, [compared, *ours])
+
+
+def _accuracies(run: EvaluatedRun | None) -> list[Any]:
+    """The parameters of a run and its accuracies under each protocol; None is what was not measured."""
+    found = run.results(ClassificationResult) if run else {}
+    parameters = next((one.model.parameters for one in found.values()), None)
+    return [parameters, *((one := found.get(p)) and getattr(one, which) for p in COLUMNS for which in ("nr", "ar"))]
 
 
 def compared_errors_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
@@ -97,28 +98,27 @@ def compared_errors_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
     for row in compare_errors(runs):
         cells: list[Any] = [row.method, row.published.average, row.published.no_sym]
         for errors in (row.measured[p] for p in COLUMNS):
-            cells += [errors and errors.all_classes and errors.all_classes.mean]
-            cells += [errors and errors.no_sym and errors.no_sym.mean]
+            cells += [one and one.mean for one in ((errors.all_classes, errors.no_sym) if errors else (None, None))]
         rows.append(cells)
-    columns = [Column("Method"), Column("avg", "error", PUBLISHED, gap=True), Column("no-sym", "error", PUBLISHED)]
+    columns = [Column("Method"), *columns_under(PUBLISHED, ("avg", "error"), ("no-sym", "error"))]
     for p in COLUMNS:
-        over = f"Measured here, {p}"
-        columns += [Column("avg", "measured error", over, gap=True), Column("no-sym", "measured error", over)]
+        columns += columns_under(f"Measured here, {p}", ("avg", "measured error"), ("no-sym", "measured error"))
     return ReportTable("table2-compared.csv", columns, [RowGroup("", rows)])
 
 
-def class_table(found: dict[ProtocolName, ClassificationResult]) -> ReportTable:
+def class_table(found: Mapping[ProtocolName, ClassificationResult]) -> ReportTable:
     """The accuracy of each class."""
     any_of = next(iter(found.values()))
-    scores = [getattr(result, which) for result in found.values() for which in ("nr", "ar")]
+    scores = [one for result in found.values() for one in (result.nr, result.ar)]
     shapes = {name: sum(any_of.nr.confusion[i]) for i, name in enumerate(any_of.classes)}
     rows = [[name, shapes[name], *(one.per_class[name] for one in scores)] for name in sort_classes(any_of.classes)]
-    overall = [
+    overall: list[list[Any]] = [
         ["mean of the classes", None, *(one.mean_class for one in scores)],
         ["all shapes", any_of.shapes, *(one.accuracy for one in scores)],
     ]
     columns = [Column("Class"), Column("Shapes", "count")]
-    columns += [Column(w, "percent", over=p, gap=w == "NR/NR") for p in found for w in ("NR/NR", "NR/AR")]
+    for p in found:
+        columns += columns_under(p, ("NR/NR", "percent"), ("NR/AR", "percent"))
     return ReportTable("classes.csv", columns, [RowGroup("", rows), RowGroup("", overall)])
 
 
@@ -127,9 +127,9 @@ def confusion_table(found: ClassificationResult) -> ReportTable:
     order = sort_classes(found.classes)
     index = [found.classes.index(name) for name in order]
     rows = [
-        [title, name, *(of.confusion[i][j] for j in index)]
+        [title, found.classes[i], *(of.confusion[i][j] for j in index)]
         for title, of in (("upright (NR/NR)", found.nr), ("rotated (NR/AR)", found.ar))
-        for name, i in zip(order, index, strict=True)
+        for i in index
     ]
     return data_table(f"confusion-{found.protocol}.csv", ["test", "truth", *order], rows)
 
@@ -138,9 +138,8 @@ def rotation_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
     """Table 2: published rows, then ours in each mode, over all and over the correctly classified."""
     published = published_figures().rotation
     measured = [(run, found) for run in runs for found in run.results(RotationResult).values()]
-    classes = sort_classes(
-        [*dict.fromkeys((*published[0].per_class, *(name for _, found in measured for name in found.classes)))]
-    )
+    known = [*published[0].per_class, *(name for _, found in measured for name in found.classes)]
+    classes = sort_classes([*dict.fromkeys(known)])
     rows = [[row.method, "plain", row.average, row.no_sym, *map(row.per_class.get, classes)] for row in published]
     groups = [RowGroup("As published, on ModelNet10, over correctly classified shapes", rows)]
     for run, found in measured:
@@ -149,9 +148,8 @@ def rotation_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
         title = f"Measured here, {named}{name_dataset(found.dataset)}, {views}"
         ours = [
             row
-            for mode in MODES
-            for counted, name in _COUNTED.items()
-            for row in _error_rows(f"{mode}, {name}", getattr(getattr(found.modes, mode), counted), classes)
+            for mode, counted, errors in found.modes
+            for row in _error_rows(f"{mode}, {_COUNTED[counted]}", errors, classes)
         ]
         groups.append(RowGroup(title, ours, found.protocol, ours=True))
     return ReportTable("table2-rotation.csv", _class_columns(classes), groups, words=2)
@@ -160,47 +158,45 @@ def rotation_table(runs: Sequence[EvaluatedRun]) -> ReportTable:
 def summary_table(runs: Sequence[EvaluatedRun], name: str) -> ReportTable:
     """Mean, median and shares below 5°, 15° and 30°: all classes and those without symmetry."""
     groups: dict[str, list[list[Any]]] = {}
-    for run in runs:
-        for protocol, found in run.results(RotationResult).items():
-            for mode in MODES:
-                for counted, title in _COUNTED.items():
-                    part = getattr(getattr(found.modes, mode), counted)
-                    for which, errors in (("no-sym", part.no_sym), ("all", part.all_classes)):
-                        row = [title, which, protocol, errors and errors.count]
-                        for one in (errors, errors and errors.symmetric):
-                            row += [one and getattr(one, figure) for _, figure, _ in _SUMMARY]
-                        groups.setdefault(f"{run.network} [{run.name}], {mode}", []).append(row)
+    results = ((run, found) for run in runs for found in run.results(RotationResult).values())
+    for run, found in results:
+        for mode, counted, part in found.modes:
+            for which, errors in (("no-sym", part.no_sym), ("all", part.all_classes)):
+                row: list[Any] = [_COUNTED[counted], which, found.protocol, errors and errors.count]
+                for one in (errors, errors and errors.symmetric):
+                    row += [one and getattr(one, figure) for _, figure, _ in _SUMMARY]
+                groups.setdefault(f"{run.network} [{run.name}], {mode}", []).append(row)
     columns = [Column("Counted"), Column("Classes"), Column("Protocol", "chip"), Column("Count", "count")]
     for over in ("Plain", "Symmetric"):
-        columns += [Column(title, form, over, title == "mean") for title, _, form in _SUMMARY]
+        columns += columns_under(over, *((title, form) for title, _, form in _SUMMARY))
     return ReportTable(name, columns, [RowGroup(title, rows) for title, rows in groups.items()], words=3)
 
 
-def alignment_table(run: EvaluatedRun, found: PoseBaselinesResult, task: str, mode: str) -> ReportTable:
+def alignment_table(run: EvaluatedRun, found: PoseBaselinesResult, mode: str) -> ReportTable:
     """Tables 2a and 2b: methods that align two clouds, and this network on the same task."""
-    methods: dict[str, BaselineErrors] = getattr(found, task)
+    task, methods = {
+        "siamese": ("same-instance", found.same_instance),
+        "category": ("category-level", found.category_level),
+    }[mode]
     classes = sort_classes([*dict.fromkeys(name for one in methods.values() for name in one.per_class)])
     rows = [
         [*row, one.all_classes and one.all_classes.count, one.no_answer, one.seconds]
         for method, one in methods.items()
         for row in _error_rows(method, one, classes)
     ]
-    groups = [RowGroup("Measured here", rows)]
+    groups = [RowGroup(MEASURED, rows)]
     if (ours := run.result(RotationResult, found.protocol)) is not None:
-        part = getattr(ours.modes, mode).all
+        part: ErrorGroups = getattr(ours.modes, mode).all
         pairs = part.all_classes and part.all_classes.count
         own = [[*row, pairs, None, None] for row in _error_rows(f"this network, {mode}", part, classes)]
         groups.append(RowGroup(f"Measured here, {run.name}, all pairs", own, ours=True))
-    columns = [*_class_columns(classes), Column("pairs", "count", gap=True), Column("no answer", "count")]
-    name = f"pose-baselines-{task.replace('_', '-')}.csv"
-    return ReportTable(name, [*columns, Column("seconds", "seconds")], groups, words=2)
+    counts = columns_under("", ("pairs", "count"), ("no answer", "count"), ("seconds", "seconds"))
+    return ReportTable(f"pose-baselines-{task}.csv", [*_class_columns(classes), *counts], groups, words=2)
 
 
 def _class_columns(classes: Sequence[str]) -> list[Column]:
-    return [
-        *(Column("Method"), Column("Error"), Column("avg", "error", gap=True), Column("no-sym", "error")),
-        *(Column(name.replace("_", " "), "error", gap=i == 0) for i, name in enumerate(classes)),
-    ]
+    of_classes = columns_under("", *((name.replace("_", " "), "error") for name in classes))
+    return [Column("Method"), Column("Error"), *columns_under("", ("avg", "error"), ("no-sym", "error")), *of_classes]
 
 
 def _error_rows(name: str, groups: ErrorGroups, classes: Sequence[str]) -> Iterator[list[Any]]:
@@ -213,15 +209,18 @@ def _error_rows(name: str, groups: ErrorGroups, classes: Sequence[str]) -> Itera
 def error_data(found: RotationResult) -> ReportTable:
     """The numbers behind the charts of errors."""
     rows = []
-    for mode in MODES:
-        for counted in _COUNTED:
-            part = getattr(getattr(found.modes, mode), counted)
-            for which, errors in {"all": part.all_classes, "no-sym": part.no_sym, **part.per_class}.items():
-                for way, one in (("plain", errors), ("symmetric", errors and errors.symmetric)):
-                    if one is not None:
-                        rows.append([mode, counted, which, way, *one.cumulative, *one.histogram])
+    for mode, counted, part in found.modes:
+        for which, errors in {"all": part.all_classes, "no-sym": part.no_sym, **part.per_class}.items():
+            if errors is not None:
+                for way, one in (("plain", errors), ("symmetric", errors.symmetric)):
+                    rows.append([mode, counted, which, way, *one.cumulative, *one.histogram])
     bins = [*(f"below_{degrees}" for degrees in BINS), *(f"{5 * n}_to_{5 * n + 5}" for n in range(HISTOGRAM_BINS))]
     return data_table(f"errors-{found.protocol}.csv", ["mode", "counted", "classes", "error", *bins], rows)
+
+
+def training_data(log: Sequence[Epoch]) -> ReportTable:
+    """The numbers behind the charts of the training."""
+    return data_table("training.csv", [*vars(log[0])], [[*vars(epoch).values()] for epoch in log])
 
 
 def name_level(kind: str, level: float) -> str:
@@ -232,36 +231,34 @@ def name_level(kind: str, level: float) -> str:
     return f"{level:,.0f}" if level >= 100 else f"{level:g} {unit}".strip()
 
 
-def robustness_table(found: dict[ProtocolName, RobustnessResult]) -> ReportTable:
+def robustness_table(found: Robustness) -> ReportTable:
     """Table 3: the paper's six levels, published and ours."""
     published = published_figures().robustness
     rows = [[row.name, row.accuracy, row.rae, *_level_cells(found, row.kind, row.level)] for row in published]
-    columns = [Column("Level"), Column("accuracy, %", "percent", "As published", gap=True)]
-    columns += [Column("error, no-sym, correct pairs", "error", "As published"), *_level_columns(found)]
-    return ReportTable("table3-robustness.csv", columns, [RowGroup("", rows)])
+    columns = columns_under(PUBLISHED, ("accuracy, %", "percent"), ("error, no-sym, correct pairs", "error"))
+    return ReportTable(
+        "table3-robustness.csv", [Column("Level"), *columns, *_level_columns(found)], [RowGroup("", rows)]
+    )
 
 
-def level_table(found: dict[ProtocolName, RobustnessResult]) -> ReportTable:
+def level_table(found: Robustness) -> ReportTable:
     """Every level of every corruption."""
-    levels: dict[str, dict[float, None]] = {}
-    for row in (row for result in found.values() for row in result.levels):
-        levels.setdefault(row.kind, {})[row.level] = None
-    groups = [
-        RowGroup(KINDS[kind][0], [[name_level(kind, level), *_level_cells(found, kind, level)] for level in of_kind])
-        for kind, of_kind in levels.items()
-    ]
+    rows: dict[str, dict[float, list[Any]]] = {}
+    for one in (one for result in found.values() for one in result.levels):
+        cells = [name_level(one.kind, one.level), *_level_cells(found, one.kind, one.level)]
+        rows.setdefault(one.kind, {})[one.level] = cells
+    groups = [RowGroup(KINDS[kind][0], [*of_kind.values()]) for kind, of_kind in rows.items()]
     return ReportTable("robustness.csv", [Column("Level"), *_level_columns(found)], groups)
 
 
-def _level_columns(found: dict[ProtocolName, RobustnessResult]) -> Iterator[Column]:
+def _level_columns(found: Robustness) -> Iterator[Column]:
+    errors = [(title, "error") for title, _ in _ERRORS]
     for protocol in found:
-        over = f"Measured here, {protocol}"
-        yield Column("points per view", "count", over, gap=True)
-        yield Column("accuracy, %", "interval", over)
-        yield from (Column(title, "error", over) for title, _ in _ERRORS)
+        about = ("points per view", "count"), ("accuracy, %", "interval")
+        yield from columns_under(f"Measured here, {protocol}", *about, *errors)
 
 
-def _level_cells(found: dict[ProtocolName, RobustnessResult], kind: str, level: float) -> Iterator[Any]:
+def _level_cells(found: Robustness, kind: str, level: float) -> Iterator[Any]:
     for result in found.values():
         one = next((row for row in result.levels if (row.kind, row.level) == (kind, level)), None)
         yield from (one and one.points, one, *(one and getattr(one, name) for _, name in _ERRORS))
