@@ -1,6 +1,7 @@
 """The network that verifies candidates: what a rotation changes, what an azimuth does not, and what it learns."""
 
 import math
+import re
 from dataclasses import replace
 
 import pytest
@@ -11,8 +12,10 @@ from qecnet.compiled import use_compiled_operators
 from qecnet.geometry import OrientedPoints, propose_poses
 from qecnet.nn import create_network
 from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
+from qecnet.nn.edge_reader import ReaderSize
+from qecnet.nn.invariant_reader import InvariantReader
 from qecnet.nn.upright_edges import pool_edges, see_neighbours
-from qecnet.nn.upright_reader import ReaderSize, UprightReader
+from qecnet.nn.upright_reader import UprightReader
 
 SMALL = ReaderSize(128, (32, 16), (8, 8, 8, 8), (16, 16, 32, 32, 32, 48))
 
@@ -47,7 +50,11 @@ def padded(positions, normals):
 
 def make_network(dtype=torch.float32, **options):
     torch.manual_seed(0)
-    return create_network("upright", 3, frames=160, scorer=SMALL, reader=SMALL, **options).to(dtype).eval()
+    return (
+        create_network("upright", 3, frames=160, scorer=SMALL, reader=SMALL, invariant=SMALL, **options)
+        .to(dtype)
+        .eval()
+    )
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-3), (torch.float64, 1e-9)])
@@ -139,12 +146,69 @@ def test_the_azimuth_of_a_pose_changes_neither_class_nor_score():
     assert abs(math.remainder(float(before - after) - 0.7, 2 * math.pi)) < 1e-6
 
 
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
+def test_the_invariant_reader_finds_the_same_in_all_poses_and_not_in_a_mirror(dtype, tolerance):
+    torch.manual_seed(0)
+    reader = InvariantReader(SMALL, 3, 0.0).to(dtype).eval()
+    points = make_clouds(dtype=dtype)
+    positions, normals = points.positions, to_matrix(points.frames)[..., 2]
+    q = random_quaternion((2, 1), generator(), dtype=dtype)
+    mirror = torch.tensor([-1.0, 1.0, 1.0], dtype=dtype)
+    with torch.inference_mode():
+        found = reader(positions, normals)
+        assert (reader(rotate(q, positions), rotate(q, normals)) - found).abs().max() < tolerance
+        assert (reader(mirror * positions, mirror * normals) - found).abs().max() > 100 * tolerance
+
+
+def test_a_point_at_the_centre_and_points_without_normals_are_read():
+    points = make_clouds()
+    positions = points.positions.clone()
+    positions[:, 0] = 0
+    with torch.inference_mode():
+        found = InvariantReader(SMALL, 3, 0.0).eval()(positions, torch.zeros_like(positions))
+    assert found.isfinite().all()
+
+
+def test_the_class_is_read_from_the_candidates_and_without_them():
+    """Without candidates, the only pose is the identity, which is wrong for a rotated cloud."""
+    network, points = make_network(), make_clouds()
+    with torch.no_grad():
+        network.invariant.classes.bias += torch.tensor([0.0, 50.0, 0.0])
+        assert (network(points).label == 1).all()
+        assert (network.without_classes()(points).activations == 1).all()
+        network.invariant.classes.bias *= 0
+        network.reader.classes.bias += torch.tensor([0.0, 0.0, 50.0])
+        assert (network(points).label == 2).all()
+
+
+def test_training_only_the_invariant_reader_leaves_the_others_as_they_are():
+    network = make_network(dropout=0.0)
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    network.train_only("invariant")
+    network.train()
+    points = make_clouds(8)
+    labels = torch.arange(8) % 3
+    optimizer = torch.optim.Adam([p for p in network.parameters() if p.requires_grad], 1e-2)
+    losses = []
+    for _ in range(10):
+        found = network(points)
+        loss = -found.activations[torch.arange(8), labels].log().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        assert not found.pose_loss.any()
+    assert losses[-1] < 0.7 * losses[0]
+    after = network.state_dict()
+    assert all(torch.equal(after[name], before[name]) for name in before if not name.startswith("invariant."))
+
+
 def test_what_is_seen_does_not_change_with_the_azimuth_and_does_with_the_up():
     points = make_clouds(1, dtype=torch.float64)
     normals = to_matrix(points.frames)[..., 2]
     neighbours = torch.randint(160, (1, 10, 4), generator=generator())
-    up = torch.tensor([[0.0, 0.6, 0.8]], dtype=torch.float64)
-    turn = from_rotvec(1.1 * up)
+    up = torch.tensor([[[0.0, 0.6, 0.8]]], dtype=torch.float64)
+    turn = from_rotvec(1.1 * up)[:, 0]
     seen = see_neighbours(up, points.positions, normals, neighbours, 0.3)
     same = see_neighbours(up, rotate(turn, points.positions), rotate(turn, normals), neighbours, 0.3)
     torch.testing.assert_close(seen, same)
@@ -155,7 +219,7 @@ def test_one_cloud_from_many_ups_is_the_same_as_a_copy_for_each():
     points = make_clouds(1)
     normals = to_matrix(points.frames)[..., 2]
     neighbours = torch.randint(160, (1, 12, 8), generator=generator())
-    up = torch.nn.functional.normalize(torch.randn(5, 3, generator=generator()), dim=-1)
+    up = torch.nn.functional.normalize(torch.randn(5, 1, 3, generator=generator()), dim=-1)
     features, weight = torch.randn(5, 160, 16, generator=generator()), torch.randn(16, 14, generator=generator())
     shared = pool_edges(up, points.positions, normals, neighbours, features, weight, 0.3)
     positions, normals, neighbours = (x.expand(5, -1, -1) for x in (points.positions, normals, neighbours))
@@ -170,11 +234,12 @@ def fused():
     use_compiled_operators()
 
 
-def test_compiled_edges_and_their_gradients_are_those_of_pytorch(fused):
+@pytest.mark.parametrize("ups", [1, 12], ids=["one for the cloud", "one for each centre"])
+def test_compiled_edges_and_their_gradients_are_those_of_pytorch(fused, ups):
     points = make_clouds(3)
     normals = to_matrix(points.frames)[..., 2]
     neighbours = torch.randint(160, (3, 12, 8), generator=generator())
-    up = torch.nn.functional.normalize(torch.randn(3, 3, generator=generator()), dim=-1)
+    up = torch.nn.functional.normalize(torch.randn(3, ups, 3, generator=generator()), dim=-1)
     results = []
     for on in (True, False):
         use_compiled_operators(on)
@@ -257,7 +322,9 @@ def test_training_ranks_the_upright_candidate_first():
         optimizer.step()
         losses.append(loss.item())
     assert sum(losses[-3:]) < 0.6 * sum(losses[:3])
-    assert all(p.grad is not None for name, p in network.named_parameters() if "classes" not in name)
+    assert all(
+        p.grad is not None for name, p in network.named_parameters() if not re.search("classes|^invariant", name)
+    )
 
 
 def test_training_finds_the_centre_and_size_of_the_whole_from_a_part():

@@ -7,7 +7,7 @@ import torch
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.nn import load_network, save_network, start_from
+from qecnet.nn import create_network, load_network, save_network, start_from
 from qecnet.training.step import new_state
 
 CLASSES = ["chair", "table", "bed"]
@@ -51,6 +51,27 @@ def test_other_classes_keep_the_layers_without_classes(tmp_path, tiny, classes):
         "whole_voters.last.weight",
     }
     assert not differing({name: after[name] for name in drawn - kept}, there)
+
+
+def test_a_part_that_the_weights_do_not_have_stays_as_it_was_drawn(tmp_path):
+    """As the invariant reader, which weights of version 0.1 and 0.2 lack."""
+    torch.manual_seed(1)
+    there = create_network("upright", 3, invariant=None)
+    save_network(tmp_path / "w.safetensors", there, CLASSES, {"settings": {"method": "centred"}})
+    network = create_network("upright", 3)
+    drawn = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    start_from(network, CLASSES, tmp_path / "w.safetensors", "centred")
+    after = network.state_dict()
+    assert not differing(there.state_dict(), after)
+    assert {name.partition(".")[0] for name in after.keys() - there.state_dict().keys()} == {"invariant"}
+    assert all(torch.equal(after[name], drawn[name]) for name in after if name.startswith("invariant."))
+
+
+def test_only_a_part_that_can_be_trained_alone_is(tiny):
+    with pytest.raises(
+        ValueError, match="only is 'reader'; parts of the network paper that can be trained alone: none"
+    ):
+        tiny(**PAPER, only="reader")
 
 
 def test_another_network_is_refused(tmp_path, tiny):

@@ -2,7 +2,8 @@
 // (float32). See edges.py for the arguments and nn/upright_edges.py for the same in PyTorch.
 //
 // Positions and normals are [row][point][3], neighbours [row][centre][neighbour], features [row][point][hidden], the
-// weight [seen][hidden]. Centres are the first points of a row.
+// weight [seen][hidden], up directions [row][ups][3], where ups is 1 or the number of centres. Centres are the first
+// points of a row.
 
 #include <algorithm>
 #include <cmath>
@@ -48,8 +49,8 @@ void look(Vector up, long centre, const float* positions, const float* normals, 
 
 }  // namespace
 
-extern "C" void pool_edges(long rows, long points, long centres, long count, long hidden, double scale, const float* up,
-                           const float* positions, const float* normals, const int64_t* neighbours,
+extern "C" void pool_edges(long rows, long ups, long points, long centres, long count, long hidden, double scale,
+                           const float* up, const float* positions, const float* normals, const int64_t* neighbours,
                            const float* features, const float* weight, float* pooled, uint8_t* chosen, long threads) {
 #pragma omp parallel for num_threads(threads)
     for (long row = 0; row < rows; row++) {
@@ -57,7 +58,8 @@ extern "C" void pool_edges(long rows, long points, long centres, long count, lon
         const float* own = features + row * points * hidden;
         for (long centre = 0; centre < centres; centre++) {
             const int64_t* around = neighbours + (row * centres + centre) * count;
-            look(at(up, row), centre, positions + row * points * 3, normals + row * points * 3, around, count, (float)scale,
+            const Vector above = at(up, ups * row + centre % ups);
+            look(above, centre, positions + row * points * 3, normals + row * points * 3, around, count, (float)scale,
                  seen.data());
             float* best = pooled + (row * centres + centre) * hidden;
             uint8_t* which = chosen + (row * centres + centre) * hidden;
@@ -95,8 +97,8 @@ extern "C" void pool_edges(long rows, long points, long centres, long count, lon
 }
 
 // Gradients by features and by weight, added to what is there. One thread: rows share the weight.
-extern "C" void pool_edges_backward(long rows, long points, long centres, long count, long hidden, double scale,
-                                    const float* up, const float* positions, const float* normals,
+extern "C" void pool_edges_backward(long rows, long ups, long points, long centres, long count, long hidden,
+                                    double scale, const float* up, const float* positions, const float* normals,
                                     const int64_t* neighbours, const uint8_t* chosen, const float* gradient,
                                     float* by_features, float* by_weight) {
     std::vector<float> seen(count * SEEN), turned(count * SEEN);
@@ -104,7 +106,8 @@ extern "C" void pool_edges_backward(long rows, long points, long centres, long c
         for (long centre = 0; centre < centres; centre++) {
             const long here = row * centres + centre;
             const int64_t* around = neighbours + here * count;
-            look(at(up, row), centre, positions + row * points * 3, normals + row * points * 3, around, count, (float)scale,
+            const Vector above = at(up, ups * row + centre % ups);
+            look(above, centre, positions + row * points * 3, normals + row * points * 3, around, count, (float)scale,
                  seen.data());
             for (long k = 0; k < count; k++)
                 for (long j = 0; j < SEEN; j++) turned[j * count + k] = seen[k * SEEN + j];

@@ -38,6 +38,8 @@ class Network(nn.Module, ABC):
         reads_candidates: whether it reads candidate poses, which `prepare` then proposes.
         reads_alone: whether it reads the clouds of a batch one by one, so that a batch changes no bit of a prediction.
         class_bias: the name of a parameter that has one value for each class.
+        parts: names of the submodules that can be trained alone.
+        only: the one of them that is trained; empty for the whole network.
         former: values of fields of the configuration that files of earlier versions do not have.
     """
 
@@ -45,6 +47,7 @@ class Network(nn.Module, ABC):
     normalises_batch: ClassVar[bool] = False
     reads_candidates: ClassVar[bool] = False
     reads_alone: ClassVar[bool] = False
+    parts: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, Any]] = {}
     class_bias: ClassVar[str]
     title: ClassVar[str]
@@ -52,6 +55,7 @@ class Network(nn.Module, ABC):
     def __init__(self, config: NetworkConfig) -> None:
         super().__init__()
         self.config = config
+        self.only = ""
         self.register_load_state_dict_pre_hook(self._check_classes)  # type: ignore[no-untyped-call]
 
     @abstractmethod
@@ -90,6 +94,12 @@ class Network(nn.Module, ABC):
             if up is None:
                 return self.predict(points)
             return self.predict_upright(points, up.to(points.positions).expand(len(points.positions), 3))
+
+    def train_only(self, part: str) -> None:
+        """From now on, train one of `parts`; the others stay as they are."""
+        self.only = part
+        self.requires_grad_(False)
+        self.get_submodule(part).requires_grad_(True)
 
     def read_less(self) -> None:
         """Trade a little accuracy for speed, if the network supports it; does nothing by default."""

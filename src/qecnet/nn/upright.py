@@ -1,8 +1,9 @@
 """The network that verifies candidate orientations: geometry proposes them, and two readers score them.
 
 `prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
-the shape from the best few and predicts its class and azimuth. The result is a distribution over classes and
-orientations. Everything is seen from the candidates, so nothing depends on the shape's coordinates.
+the shape from the best few and predicts its class and azimuth. A third one reads the class from no pose, which helps
+where the candidates are wrong. The result is a distribution over classes and orientations. Everything is seen from the
+candidates or from within the shape, so nothing depends on the shape's coordinates.
 """
 
 import math
@@ -15,15 +16,18 @@ from ..algebra import conjugate, from_rotvec, is_exporting, multiply, nearest_wi
 from ..geometry import OrientedPoints, snap_pose
 from .azimuth import azimuth_is_open, azimuth_loss, azimuth_modes
 from .capsules import fill
+from .edge_reader import ReaderSize
+from .invariant_reader import InvariantReader
 from .prediction import Orientations, Prediction, Whole
 from .registry import Network, NetworkConfig, register_network
-from .upright_reader import ReaderSize, UprightReader, UprightReading
+from .upright_reader import UprightReader, UprightReading
 
 _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
 _TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
 _TILT = 0.02  # of right poses in training, in radians
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
 _LIGHT = 0.5  # how much the scorer's opinion of the class counts beside the reader's
+_POSELESS = 1.0  # and that of the invariant reader
 _SNAP = math.cos(math.radians(3))
 
 
@@ -35,6 +39,7 @@ class UprightConfig(NetworkConfig):
         frames: number of points that are read.
         scorer: the reader that scores every candidate.
         reader: the reader of the best candidates.
+        invariant: the reader of the class that needs no candidates; None for weights without one.
         read: largest number of candidates that are read; those with a probability below 1% are not.
         wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
         dropout: share of a summary's values that training leaves out.
@@ -43,6 +48,7 @@ class UprightConfig(NetworkConfig):
     frames: int = 1024
     scorer: ReaderSize = field(default=ReaderSize(512, (128, 32), (16, 8, 16, 8), (16, 32, 48, 64, 96, 128)))
     reader: ReaderSize = field(default=ReaderSize())
+    invariant: ReaderSize | None = None
     read: int = 3
     wrong: int = 3
     dropout: float = 0.4
@@ -57,19 +63,22 @@ class UprightConfig(NetworkConfig):
 
 
 class UprightNet(Network):
-    """Candidates, a scorer and a reader. In training, clouds must be upright: their z axis is the right up."""
+    """Candidates, their scorer and reader, and an invariant reader. In training, clouds must be upright: their z axis is the right up."""
 
     title = "verified candidates"
     normalises_batch = True
     reads_candidates = True
     reads_alone = True
     class_bias = "reader.classes.bias"
+    parts = ("invariant",)
     config: UprightConfig
 
     def __init__(self, config: UprightConfig) -> None:
         super().__init__(config)
         self.scorer = UprightReader(config.scorer, config.classes, config.dropout / 4, facing=False)
         self.reader = UprightReader(config.reader, config.classes, config.dropout)
+        size = config.invariant
+        self.invariant = None if size is None else InvariantReader(size, config.classes, config.dropout)
 
     @property
     def descriptor_size(self) -> int:
@@ -90,10 +99,14 @@ class UprightNet(Network):
 
     def without_classes(self) -> "UprightNet":
         """The same network with one class, which every shape is of: candidates and descriptors stay as they are."""
-        network = UprightNet(replace(self.config, classes=1))
-        tensors = {name: t for name, t in self.state_dict().items() if ".classes." not in name}
-        nothing = {name: torch.zeros_like(t) for name, t in network.state_dict().items() if name not in tensors}
-        network.load_state_dict(tensors | nothing)
+        network = UprightNet(replace(self.config, classes=1, invariant=None))
+        tensors = self.state_dict()
+        network.load_state_dict(
+            {
+                name: torch.zeros_like(t) if ".classes." in name else tensors[name]
+                for name, t in network.state_dict().items()
+            }
+        )
         return network.train(self.training)
 
     def read_less(self) -> None:
@@ -132,7 +145,7 @@ class UprightNet(Network):
         # The scorer gives the probability that one of these is right; both readers together choose among them.
         among = (0.5 * (reading.upright + scores[best])).softmax(0)
         chosen = among * scores.softmax(0)[best].sum()
-        classes = (reading.scores + _LIGHT * scored.scores[best]).softmax(-1)
+        classes = (reading.scores + _LIGHT * scored.scores[best] + self._poseless(positions, normals)).softmax(-1)
         angles, shares = azimuth_modes(reading.harmonics)
         facing = multiply(poses[best, None], _about_z(angles))
         facing = _snapped(facing, normals[0])
@@ -174,13 +187,21 @@ class UprightNet(Network):
         among = torch.where(likely, both, -math.inf).softmax(-1)
         light = scored.scores.view(*there.shape, -1)
         light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
-        classes = (reading.scores.view_as(light) + _LIGHT * light).softmax(-1)
+        poseless = self._poseless(positions, normals)[:, None]
+        classes = (reading.scores.view_as(light) + _LIGHT * light + poseless).softmax(-1)
         joint = among[..., None] * classes
         angle = azimuth_modes(reading.harmonics)[0][:, 0].view(best.shape)
         facing = _snapped(multiply(poses, _about_z(angle)), normals[:, None])
         chosen = joint.argmax(1)[..., None].expand(-1, -1, 4)
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
         return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
+
+    def _poseless(self, positions: Tensor, normals: Tensor) -> Tensor:
+        """What the invariant reader adds to the scores of the classes: (clouds, N, 3) → (clouds, C)."""
+        if self.invariant is None:
+            return positions.new_zeros(len(positions), self.config.classes)
+        scores: Tensor = _POSELESS * self.invariant(positions, normals)
+        return scores
 
     def _read_each(self, reader: UprightReader, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
         """Each cloud (clouds, N, 3) from each of its poses (clouds, R, 4), one after the other."""
@@ -199,6 +220,9 @@ class UprightNet(Network):
 
     def _learn(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
         """The right up of each cloud beside wrong ones; the reader sees the right one and the worst mistake."""
+        poseless = () if self.invariant is None else (self.invariant(positions, normals).softmax(-1),)
+        if self.only:
+            return self._without_poses(*poseless)
         count, clouds = self.config.wrong, len(positions)
         right, wrong, has_wrong = _draw(candidates, count)
         first = torch.arange(clouds, device=positions.device)
@@ -232,9 +256,16 @@ class UprightNet(Network):
             best[:, None].expand(-1, self.config.classes, 4),
             reading.summary,
             pose_loss=loss,
-            side_activations=(light, tilted),
+            side_activations=(light, tilted, *poseless),
             whole=Whole(reading.offset, reading.growth),
         )
+
+    def _without_poses(self, activations: Tensor) -> Prediction:
+        """What the invariant reader finds, in training of it alone."""
+        nothing = activations.new_zeros
+        clouds, classes = activations.shape
+        poses = torch.eye(4, dtype=activations.dtype, device=activations.device)[0].expand(clouds, classes, 4)
+        return Prediction(activations, poses, nothing(clouds, self.descriptor_size), pose_loss=nothing(clouds))
 
 
 def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -280,7 +311,7 @@ def _snapped(poses: Tensor, normals: Tensor) -> Tensor:
 register_network(
     "upright",
     UprightNet,
-    UprightConfig(classes=40),
+    UprightConfig(classes=40, invariant=ReaderSize(1024, (256, 64), (24, 16, 24, 32), (32, 64, 128, 128, 192, 384))),
     {
         "method": "centred",
         "epochs": 40,

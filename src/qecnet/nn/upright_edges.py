@@ -21,7 +21,7 @@ def pool_edges(
     """A linear layer for each edge, and the maximum over the neighbours of each centre.
 
     Args:
-        up: (rows, 3) unit vectors.
+        up: (rows, 1, 3) unit vectors, or (rows, M, 3) with one for each centre.
         positions: (rows, N, 3), or (1, N, 3) for one cloud that all rows see; the first M points are the centres.
         normals: of the same shape, unit, or zero where unknown.
         neighbours: (rows or 1, M, K) indices of points.
@@ -97,10 +97,10 @@ def level_part(vectors: Tensor, up: Tensor) -> Tensor:
 
 
 def _along(vectors: Tensor, up: Tensor) -> Tensor:
-    """Vectors (rows or 1, A, B, 3) along up (rows, 3): (rows, A, B)."""
-    if vectors.shape[0] == 1:
-        return (up @ vectors.reshape(-1, 3).t()).view(-1, *vectors.shape[1:-1])
-    return (vectors * up[:, None, None]).sum(-1)
+    """Vectors (rows or 1, A, B, 3) along up (rows, 1 or B, 3): (rows, A, B)."""
+    if vectors.shape[0] == 1 and up.shape[1] == 1:
+        return (up[:, 0] @ vectors.reshape(-1, 3).t()).view(-1, *vectors.shape[1:-1])
+    return (vectors * up[:, None]).sum(-1)
 
 
 def _dot(a: Tensor, b: Tensor) -> Tensor:

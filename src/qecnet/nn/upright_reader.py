@@ -4,7 +4,6 @@ Neighbourhoods are seen from the up direction (`pool_edges`), so that the azimut
 nor the score; the azimuth that is found rotates with the cloud.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -12,41 +11,11 @@ from torch import Tensor, nn
 
 from ..algebra import to_matrix
 from .azimuth import HARMONICS, add_votes, complex_product
-from .reading import nearest_points
-from .registry import check_at_most
-from .upright_edges import SEEN, level_part, pool_edges
+from .edge_reader import EdgeReader, ReaderSize
+from .upright_edges import level_part
 
 _OWN = 7
 """What is known of a point by itself, from an up direction."""
-
-_REACH = (0.15, 0.3, 0.45, 0.8)
-_SUMMARY = 256
-
-
-@dataclass(frozen=True)
-class ReaderSize:
-    """How much a reader reads and computes.
-
-    Attributes:
-        points: the first points of a cloud that it reads.
-        centres: of its first two and its last two neighbourhoods.
-        neighbours: of a centre in each of the four.
-        widths: of a point, of the edges and the features of the first two, the same of the last two, and of the whole.
-    """
-
-    points: int = 1024
-    centres: tuple[int, int] = (256, 64)
-    neighbours: tuple[int, int, int, int] = (24, 16, 24, 16)
-    widths: tuple[int, int, int, int, int, int] = (32, 96, 128, 192, 256, 512)
-
-    def __post_init__(self) -> None:
-        check_at_most(self, points=20_000)
-        limits = {"centres": 4096, "neighbours": 256, "widths": 65_536}
-        for name, most in limits.items():
-            if not 1 <= min(getattr(self, name)) <= max(getattr(self, name)) <= most:
-                raise ValueError(f"{name} is {getattr(self, name)}; each number must be from 1 to {most:,}")
-        if not self.points >= self.centres[0] >= self.centres[1]:
-            raise ValueError(f"centres is {self.centres} of {self.points} points; each may be at most the one before")
 
 
 class UprightReading(NamedTuple):
@@ -70,33 +39,8 @@ class UprightReading(NamedTuple):
     growth: Tensor
 
 
-class _Neighbourhood(nn.Module):
-    """From the features of points to those of centres."""
-
-    def __init__(self, given: int, hidden: int, features: int, reach: float) -> None:
-        super().__init__()
-        self.reach = reach
-        self.seen = nn.Parameter(torch.empty(hidden, SEEN))
-        nn.init.kaiming_uniform_(self.seen, a=5**0.5)
-        self.carried = nn.Linear(given, hidden)
-        self.pooled = nn.BatchNorm1d(hidden)
-        self.mixed = nn.Linear(hidden, features, bias=False)
-        self.own = nn.Linear(given, features, bias=False)
-        self.normalised = nn.BatchNorm1d(features)
-
-    def forward(self, up: Tensor, positions: Tensor, normals: Tensor, features: Tensor, neighbours: Tensor) -> Tensor:
-        """up (R, 3), points (R, N, ·), neighbours (R, M, K) → (R, M, F)."""
-        rows, centres = up.shape[0], neighbours.shape[1]
-        carried = self.carried(features)
-        pooled = pool_edges(up, positions, normals, neighbours, carried, self.seen, self.reach).flatten(0, 1)
-        own = self.own(features[:, :centres].flatten(0, 1))
-        found = self.mixed(self.pooled(pooled).relu()) + own
-        result: Tensor = self.normalised(found).relu().view(rows, centres, -1)
-        return result
-
-
-class UprightReader(nn.Module):
-    """Four neighbourhoods, the whole cloud, and what follows from it.
+class UprightReader(EdgeReader):
+    """An `EdgeReader` that sees a cloud from poses, and what follows from its summary.
 
     Args:
         size: see `ReaderSize`.
@@ -106,36 +50,17 @@ class UprightReader(nn.Module):
     """
 
     def __init__(self, size: ReaderSize, classes: int, dropout: float, facing: bool = True) -> None:
-        super().__init__()
-        self.size = size
-        first, edge, point, wide_edge, wide_point, whole = size.widths
-        self.first = nn.Linear(_OWN, first, bias=False)
-        self.first_normalised = nn.BatchNorm1d(first)
-        widths = ((first, edge, point), (point, point, point), (point, wide_edge, wide_point), (wide_point,) * 3)
-        self.neighbourhoods = nn.ModuleList(_Neighbourhood(*w, reach=r) for w, r in zip(widths, _REACH, strict=True))
-        self.whole = nn.Linear(wide_point + _OWN, whole, bias=False)
-        self.whole_normalised = nn.BatchNorm1d(whole)
-        self.summary = nn.Linear(2 * whole, _SUMMARY, bias=False)
-        self.summary_normalised = nn.BatchNorm1d(_SUMMARY)
-        self.dropout = nn.Dropout(dropout)
-        self.classes = nn.Linear(_SUMMARY, classes)
-        self.upright = nn.Linear(_SUMMARY, 1)
+        super().__init__(size, _OWN, classes, dropout)
+        whole, summary = self.whole.out_features, self.summary.out_features
+        self.upright = nn.Linear(summary, 1)
         self.azimuth = nn.Linear(whole, 4 * len(HARMONICS), bias=False) if facing else None
         self.level_offset = nn.Linear(whole, 4, bias=False) if facing else None
-        self.height_growth = nn.Linear(_SUMMARY, 2) if facing else None
+        self.height_growth = nn.Linear(summary, 2) if facing else None
         for layer in (self.level_offset, self.height_growth):
             if layer is not None:  # at first, every cloud is a whole shape
                 nn.init.zeros_(layer.weight)
         if self.height_growth is not None:
             nn.init.zeros_(self.height_growth.bias)
-
-    def find_neighbours(self, positions: Tensor) -> tuple[Tensor, ...]:
-        """Neighbours of each of the four, as indices of what the one before gives: (clouds, N, 3) → (clouds, M, K)."""
-        many, few = (positions[:, :count] for count in self.size.centres)
-        positions = positions[:, : self.size.points]
-        pairs = ((many, positions), (many, many), (few, many), (few, few))
-        sizes = zip(pairs, self.size.neighbours, strict=True)
-        return tuple(nearest_points(a, b, min(count, b.shape[1])) for (a, b), count in sizes)
 
     def forward(
         self, positions: Tensor, normals: Tensor, poses: Tensor, neighbours: tuple[Tensor, ...]
@@ -150,20 +75,11 @@ class UprightReader(nn.Module):
             neighbours: of each cloud, see `find_neighbours`.
         """
         positions, normals = positions[:, : self.size.points], normals[:, : self.size.points]
-        rows, points = poses.shape[0], positions.shape[1]
         with torch.no_grad():
             axes = to_matrix(poses).mT
-            up = axes[:, 2]
             own, arrows = _look(positions, normals, axes)
-        features = self.first_normalised(self.first(own).flatten(0, 1)).relu().view(rows, points, -1)
-        for neighbourhood, around in zip(self.neighbourhoods, neighbours, strict=True):
-            features = neighbourhood(up, positions, normals, features, around)
-            positions, normals = positions[:, : around.shape[1]], normals[:, : around.shape[1]]
-        count = features.shape[1]
-        whole = self.whole(torch.cat((features, own[:, :count]), -1))
-        whole = self.whole_normalised(whole.flatten(0, 1)).relu().view_as(whole)
-        found = self.summary(torch.cat((whole.amax(1), whole.mean(1)), -1))
-        summary = self.dropout(self.summary_normalised(found).relu())
+        whole, summary = self.summarise(axes[:, 2, None], own, positions, normals, neighbours)
+        rows, count = whole.shape[:2]
         harmonics, offset, growth = (whole.new_zeros(rows, *s) for s in ((len(HARMONICS), 2), (3,), ()))
         if self.azimuth is not None and self.level_offset is not None and self.height_growth is not None:
             arrows = arrows[:, :count]

@@ -86,7 +86,7 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
     """Put the weights that `save_network` wrote into a network of the same configuration, to train it further.
 
     What is there for each class is taken over where the classes are the same, and otherwise stays as it is in
-    `network`: what shapes have in common was learned once.
+    `network`: what shapes have in common was learned once. So does a part that the other network does not have.
 
     Args:
         network: gets the weights.
@@ -98,7 +98,8 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
     settings = about.get("settings", {})
     if (frames := settings.get("method", method) if isinstance(settings, dict) else None) != method:
         raise ValueError(f"{path}: was trained on {frames} frames, not on {method}; start with --set method={frames}")
-    if replace(found.config, classes=network.config.classes) != network.config:
+    missing = {name: getattr(network.config, name) for name, value in vars(found.config).items() if value is None}
+    if replace(found.config, classes=network.config.classes, **missing) != network.config:
         raise ValueError(
             f"{path}: is a different network from the one in the settings; give the settings it was trained with"
         )
@@ -106,9 +107,8 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
     if list(classes) != others:
         with torch.device("meta"):
             larger = type(found)(replace(found.config, classes=len(others) + 1)).state_dict()
-        of_classes = {name for name, tensor in tensors.items() if tensor.shape != larger[name].shape}
-        tensors |= {name: tensor for name, tensor in network.state_dict().items() if name in of_classes}
-    network.load_state_dict(tensors)
+        tensors = {name: tensor for name, tensor in tensors.items() if tensor.shape == larger[name].shape}
+    network.load_state_dict(network.state_dict() | tensors)
 
 
 def count_parameters(network: torch.nn.Module) -> int:
@@ -120,7 +120,7 @@ def count_parameters(network: torch.nn.Module) -> int:
     Returns:
         Their number.
     """
-    return sum(p.numel() for p in network.parameters() if p.requires_grad)
+    return sum(p.numel() for p in network.parameters())
 
 
 def _from_version_1(tensors: dict[str, Tensor], about: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:

@@ -34,7 +34,8 @@ def recalibrate(average: Network, batches: Iterator[Batch], device: torch.device
         batches: of training shapes; the first 16 are used.
         device: of the network.
     """
-    layers = [layer for layer in average.modules() if isinstance(layer, nn.BatchNorm1d)]
+    trained = average.get_submodule(average.only)
+    layers = [layer for layer in trained.modules() if isinstance(layer, nn.BatchNorm1d)]
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]

@@ -55,6 +55,8 @@ class Settings:
         start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration
             and kind of frames. Layers that depend on the classes are initialised at random if the classes differ. If
             empty, all weights are random.
+        only: the part of the network that is trained, for example "invariant" of the network "upright"; the others stay
+            as they are in `start`. Empty for all.
         epochs: number of training epochs.
         batch_size: number of shapes per step, over all processes.
         dropped: fraction of the frames of a cloud that each step leaves out at random.
@@ -104,6 +106,7 @@ class Settings:
     looks: int = 2
     upside_down: bool = False
     start: str = ""
+    only: str = ""
     epochs: int = 100
     batch_size: int = 8
     dropped: float = 0.0
@@ -151,6 +154,11 @@ class Settings:
                 raise ValueError(
                     f"{name} is {getattr(self, name)}; the network {self.config} has no poses to compare, set it to 0"
                 )
+        if self.only and self.only not in (parts := network_class(self.config).parts):
+            raise ValueError(
+                f"only is {self.only!r}; parts of the network {self.config} that can be trained alone: "
+                f"{', '.join(parts) or 'none'}"
+            )
         if self.siamese > 0 and network_class(self.config).reads_candidates:
             raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
         if self.unlabelled and not network_class(self.config).reads_candidates:

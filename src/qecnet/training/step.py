@@ -39,6 +39,8 @@ def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
         network = settings.create_network(len(classes))
         if settings.start:
             start_from(network, classes, weights_file(settings.start), settings.method)
+    if settings.only:
+        network.train_only(settings.only)
     return network
 
 
@@ -62,7 +64,7 @@ def create_optimizers(network: Network, settings: Settings) -> dict[str, torch.o
         ValueError: if the settings ask for Muon and the installed torch has none.
     """
     rate, decay = settings.learning_rate, settings.weight_decay
-    parameters = list(network.parameters())
+    parameters = [parameter for parameter in network.parameters() if parameter.requires_grad]
     if settings.optimizer == "adamw":
         return {"optimizer": torch.optim.AdamW(parameters, rate, weight_decay=decay)}
     if not hasattr(torch.optim, "Muon"):

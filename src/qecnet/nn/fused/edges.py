@@ -49,7 +49,7 @@ class _PoolEdges(torch.autograd.Function):
         geometry = tuple(x.contiguous() for x in (up, positions, normals, neighbours))
         pooled = features.new_empty(rows, centres, hidden)
         chosen = torch.empty(rows, centres, hidden, dtype=torch.uint8)
-        sizes = (rows, points, centres, count, hidden, 1 / reach)
+        sizes = (rows, up.shape[1], points, centres, count, hidden, 1 / reach)
         given = (*geometry, features.contiguous(), weight.t().contiguous())
         call("pool_edges", *sizes, *given, pooled, chosen, torch.get_num_threads())
         ctx.save_for_backward(*geometry, chosen)
@@ -59,7 +59,7 @@ class _PoolEdges(torch.autograd.Function):
     @staticmethod
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        rows, points, _, _, hidden, _ = ctx.sizes
+        rows, _, points, _, _, hidden, _ = ctx.sizes
         *geometry, chosen = ctx.saved_tensors
         by_features = gradient.new_zeros(rows, points, hidden)
         by_weight = gradient.new_zeros(14, hidden)
