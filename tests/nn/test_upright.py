@@ -169,8 +169,7 @@ def test_a_point_at_the_centre_and_points_without_normals_are_read():
     assert found.isfinite().all()
 
 
-def test_the_class_is_read_from_the_candidates_and_without_them():
-    """Without candidates, the only pose is the identity, which is wrong for a rotated cloud."""
+def test_both_readers_have_a_say_in_the_class():
     network, points = make_network(), make_clouds()
     with torch.no_grad():
         network.invariant.classes.bias += torch.tensor([0.0, 50.0, 0.0])

@@ -97,10 +97,10 @@ class EdgeReader(nn.Module):
         sizes = zip(pairs, self.size.neighbours, strict=True)
         return tuple(nearest_points(a, b, min(count, b.shape[1])) for (a, b), count in sizes)
 
-    def summarise(
+    def read_neighbourhoods(
         self, up: Tensor, own: Tensor, positions: Tensor, normals: Tensor, neighbours: tuple[Tensor, ...]
-    ) -> tuple[Tensor, Tensor]:
-        """Read the cloud of each row.
+    ) -> Tensor:
+        """Read the cloud of each row, up to the last centres.
 
         Args:
             up: (R, 1, 3) unit vectors that edges are seen from, or (R, N, 3) with one for each point.
@@ -111,14 +111,22 @@ class EdgeReader(nn.Module):
             neighbours: of each cloud, see `find_neighbours`.
 
         Returns:
-            Features of the last centres, (R, M, ·), and of the whole cloud, (R, 256).
+            (R, M, ·), for `summarise`.
         """
         features = self.first_normalised(self.first(own).flatten(0, 1)).relu().view(*own.shape[:2], -1)
         for neighbourhood, around in zip(self.neighbourhoods, neighbours, strict=True):
             count = around.shape[1]
             features = neighbourhood(up[:, :count], positions, normals, features, around)
             positions, normals = positions[:, :count], normals[:, :count]
-        whole = self.whole(torch.cat((features, own[:, : features.shape[1]]), -1))
+        found: Tensor = self.whole(torch.cat((features, own[:, : features.shape[1]]), -1))
+        return found
+
+    def summarise(self, whole: Tensor) -> tuple[Tensor, Tensor]:
+        """Pool (R, M, ·) over the centres.
+
+        Returns:
+            Features of the centres, (R, M, ·), and the summary, (R, 256).
+        """
         whole = self.whole_normalised(whole.flatten(0, 1)).relu().view_as(whole)
         found = self.summary(torch.cat((whole.amax(1), whole.mean(1)), -1))
         return whole, self.dropout(self.summary_normalised(found).relu())

@@ -1,12 +1,15 @@
 """Reads the class of a cloud from no pose: no rotation of the cloud changes what is found.
 
-Every point takes the direction away from the centre of the cloud for up, and sees its neighbourhood from there.
+Every point takes the direction away from the centre of the cloud for up, and sees its neighbourhood from there. Where
+points lie in the whole cloud is seen from its principal frames, which rotate with it.
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
+from ..algebra import to_matrix
 from .edge_reader import EdgeReader, ReaderSize
+from .principal import principal_frames
 from .upright_edges import level_part
 
 _OWN = 3
@@ -14,7 +17,7 @@ _OWN = 3
 
 
 class InvariantReader(EdgeReader):
-    """Scores of the class, from distances and angles only.
+    """Scores of the class, from what no rotation changes.
 
     Args:
         size: see `ReaderSize`.
@@ -24,6 +27,7 @@ class InvariantReader(EdgeReader):
 
     def __init__(self, size: ReaderSize, classes: int, dropout: float) -> None:
         super().__init__(size, _OWN, classes, dropout)
+        self.placed = nn.Linear(6, self.whole.out_features, bias=False)
 
     def forward(self, positions: Tensor, normals: Tensor) -> Tensor:
         """Read each cloud.
@@ -42,6 +46,10 @@ class InvariantReader(EdgeReader):
             outward = positions / radius.clamp_min(1e-9)
             slope, level = (normals * outward).sum(-1, keepdim=True), level_part(normals, outward)
             own = torch.cat((radius, slope, level.norm(dim=-1, keepdim=True)), -1)
-        _, summary = self.summarise(outward, own, positions, normals, neighbours)
+            axes, last = to_matrix(principal_frames(positions)), min(self.size.centres[1], positions.shape[1])
+            seen = torch.cat((positions[:, None, :last] @ axes, normals[:, None, :last] @ axes), -1)
+        found = self.read_neighbourhoods(outward, own, positions, normals, neighbours)
+        # Each centre from each of the four frames: (clouds, 4, M, ·).
+        _, summary = self.summarise((found[:, None] + self.placed(seen)).flatten(1, 2))
         scores: Tensor = self.classes(summary)
         return scores

@@ -63,7 +63,10 @@ class UprightConfig(NetworkConfig):
 
 
 class UprightNet(Network):
-    """Candidates, their scorer and reader, and an invariant reader. In training, clouds must be upright: their z axis is the right up."""
+    """Candidates, their scorer and reader, and an invariant reader.
+
+    In training, clouds must be upright: their z axis is the right up.
+    """
 
     title = "verified candidates"
     normalises_batch = True

@@ -78,7 +78,8 @@ class UprightReader(EdgeReader):
         with torch.no_grad():
             axes = to_matrix(poses).mT
             own, arrows = _look(positions, normals, axes)
-        whole, summary = self.summarise(axes[:, 2, None], own, positions, normals, neighbours)
+        found = self.read_neighbourhoods(axes[:, 2, None], own, positions, normals, neighbours)
+        whole, summary = self.summarise(found)
         rows, count = whole.shape[:2]
         harmonics, offset, growth = (whole.new_zeros(rows, *s) for s in ((len(HARMONICS), 2), (3,), ()))
         if self.azimuth is not None and self.level_offset is not None and self.height_growth is not None:
