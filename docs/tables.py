@@ -11,7 +11,10 @@ import csv
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
+from statistics import fmean, stdev
+from typing import Literal
 
 from qecnet import DEFAULT_MODEL
 from qecnet.evaluation import (
@@ -19,7 +22,6 @@ from qecnet.evaluation import (
     MODES,
     NETWORKS,
     NO_SYM,
-    PROTOCOLS,
     CalibrationResult,
     ClassificationResult,
     EquivarianceResult,
@@ -685,11 +687,54 @@ def partial_scans() -> str:
     return _table(("method", *(f"{part} ({counts[part]})" for part in parts), "ms"), cells)
 
 
+def list_replications() -> list[EvaluatedRun]:
+    """List the training runs of the paper's network."""
+    folders = [*sorted((RESULTS / "replication").iterdir()), *(RESULTS / f"{name}-paper" for name in DATASETS)]
+    return [*map(EvaluatedRun, folders)]
+
+
+def replication_seeds() -> str:
+    """Recipes that were run with several seeds: means and standard deviations."""
+    recipes: dict[object, list[EvaluatedRun]] = {}
+    for run in list_replications():
+        same = replace(run.settings, seed=0)
+        recipes.setdefault(same, []).append(run)
+    rows = []
+    for runs in recipes.values():
+        if len(runs) == 1:
+            continue
+        runs.sort(key=lambda run: run.settings.seed)
+        figures: dict[str, list[float | None]] = {
+            "training": [run.outcome.train_accuracy if run.outcome else None for run in runs],
+            "held out": [run.outcome.validation_ar if run.outcome else None for run in runs],
+        }
+        for protocol in ("paper", "strict"):
+            tested = [run.result(ClassificationResult, protocol) for run in runs]
+            figures[f"test, {protocol}"] = [found.ar.accuracy if found else None for found in tested]
+        for mode in ("siamese", "canonical"):
+            figures |= {f"{mode}, {p}": [mean_error(run, mode, p) for run in runs] for p in ("paper", "strict")}
+        names = ", ".join(f"[{run.settings.seed}](../results/{folder_of(run)})" for run in runs)
+        how = runs[0].settings
+        recipe = f"{how.method.upper() if how.method == 'flare' else how.method} frames, {how.epochs} epochs"
+        rows.append([recipe, names, *map(mean_and_deviation, figures, figures.values())])
+    return _table(("recipe", "seeds", *figures), rows) if rows else NOTHING
+
+
+def mean_and_deviation(name: str, values: Sequence[float | None]) -> str:
+    """Mean ± standard deviation (of a sample) in percent, or of errors as angle/π; a dash where one is missing."""
+    given = [value for value in values if value is not None]
+    if len(given) < len(values):
+        return DASH
+    mean, deviation = fmean(given), stdev(given)
+    if name.startswith(("siamese", "canonical")):
+        return f"{mean:.3f} ± {deviation:.3f}"
+    return f"{100 * mean:.1f} ± {100 * deviation:.1f}%"
+
+
 def replication_runs() -> str:
     """Each training run of the paper's network: what it changed, and what came of it."""
-    folders = [*sorted((RESULTS / "replication").iterdir()), *(RESULTS / f"{name}-paper" for name in DATASETS)]
     rows = []
-    for run in map(EvaluatedRun, folders):
+    for run in list_replications():
         how, outcome = run.settings, run.outcome
         loss = f"{how.loss.replace('_', '-')}{', siamese' if how.siamese else ''}"
         loss += f", balance {how.balance:g}" if how.balance else ""
@@ -723,6 +768,14 @@ def folder_of(run: EvaluatedRun) -> str:
     return run.folder.relative_to(RESULTS).as_posix()
 
 
+def mean_error(run: EvaluatedRun, mode: str, protocol: Literal["paper", "strict"]) -> float | None:
+    """The mean orientation error of classes without symmetry; under the protocol "paper", of correct pairs only."""
+    if (found := run.result(RotationResult, protocol)) is None:
+        return None
+    errors = getattr(getattr(found.modes, mode), "correct" if protocol == "paper" else "all").no_sym
+    return errors.mean if errors else None
+
+
 def reproduced() -> str:
     """The paper's figures of its own network beside those of the weights that ship."""
     published = published_figures()
@@ -735,13 +788,7 @@ def reproduced() -> str:
         return [format_percent(getattr(result, pose).accuracy if result else None) for result in found]
 
     def mean_errors(mode: str) -> list[str]:
-        cells = []
-        for protocol in reversed(PROTOCOLS):
-            found = ten.result(RotationResult, protocol)
-            counted = "correct" if protocol == "paper" else "all"
-            one = getattr(getattr(found.modes, mode), counted).no_sym if found else None
-            cells.append(format_error(one.mean if one else None))
-        return cells
+        return [format_error(mean_error(ten, mode, protocol)) for protocol in ("paper", "strict")]
 
     whole = next(row for row in published.robustness if (row.kind, row.level) == ("frames", 1))
     rows = [
@@ -799,6 +846,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "view-frames": view_frames,
     "partial-scans": partial_scans,
     "replication-runs": replication_runs,
+    "replication-seeds": replication_seeds,
     "reproduced": reproduced,
 }
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
