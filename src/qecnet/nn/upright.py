@@ -202,7 +202,7 @@ class UprightNet(Network):
     def _poseless(self, positions: Tensor, normals: Tensor) -> Tensor:
         """What the invariant reader adds to the scores of the classes: (clouds, N, 3) → (clouds, C)."""
         if self.invariant is None:
-            return positions.new_zeros(len(positions), self.config.classes)
+            return positions.new_zeros(positions.shape[0], self.config.classes)
         scores: Tensor = _POSELESS * self.invariant(positions, normals)
         return scores
 
