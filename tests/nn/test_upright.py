@@ -12,9 +12,8 @@ from qecnet.compiled import use_compiled_operators
 from qecnet.geometry import OrientedPoints, propose_poses
 from qecnet.nn import create_network
 from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
-from qecnet.nn.edge_reader import ReaderSize
+from qecnet.nn.edge_reader import ReaderSize, pool_edges, see_neighbours
 from qecnet.nn.invariant_reader import InvariantReader
-from qecnet.nn.upright_edges import pool_edges, see_neighbours
 from qecnet.nn.upright_reader import UprightReader
 
 SMALL = ReaderSize(128, (32, 16), (8, 8, 8, 8), (16, 16, 32, 32, 32, 48))

@@ -1,5 +1,5 @@
 // Edges of neighbourhoods seen from an up direction: a linear layer for each edge, and the maximum over the neighbours
-// (float32). See edges.py for the arguments and nn/upright_edges.py for the same in PyTorch.
+// (float32). See edges.py for the arguments and nn/edge_reader.py for the same in PyTorch.
 //
 // Positions and normals are [row][point][3], neighbours [row][centre][neighbour], features [row][point][hidden], the
 // weight [seen][hidden], up directions [row][ups][3], where ups is 1 or the number of centres. Centres are the first
@@ -13,7 +13,7 @@
 
 namespace {
 
-constexpr long SEEN = 14;    // as in nn/upright_edges.py
+constexpr long SEEN = 14;    // as in nn/edge_reader.py
 constexpr long LANES = 16;   // hidden values at once
 constexpr long TOGETHER = 4; // neighbours at once
 

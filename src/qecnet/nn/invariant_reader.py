@@ -8,9 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from ..algebra import to_matrix
-from .edge_reader import EdgeReader, ReaderSize
+from .edge_reader import EdgeReader, ReaderSize, level_part
 from .principal import principal_frames
-from .upright_edges import level_part
 
 _OWN = 3
 """What is known of a point by itself: its distance from the centre, and its normal along and across that direction."""

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from ..algebra import to_matrix
 from .azimuth import HARMONICS, add_votes, complex_product
-from .edge_reader import EdgeReader, ReaderSize
-from .upright_edges import level_part
+from .edge_reader import EdgeReader, ReaderSize, level_part
 
 _OWN = 7
 """What is known of a point by itself, from an up direction."""

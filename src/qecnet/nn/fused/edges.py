@@ -18,7 +18,7 @@ def edges_fit(neighbours: int, hidden: int) -> bool:
 def pool_edges_fused(
     up: Tensor, positions: Tensor, normals: Tensor, neighbours: Tensor, features: Tensor, weight: Tensor, reach: float
 ) -> Tensor:
-    """As `pool_edges` of nn/upright_edges.py, for float32 on the CPU; only features and weight get a gradient."""
+    """As `pool_edges` of nn/edge_reader.py, for float32 on the CPU; only features and weight get a gradient."""
     pooled: Tensor = _PoolEdges.apply(up, positions, normals, neighbours, features, weight, reach)  # type: ignore[no-untyped-call]
     return pooled
 
