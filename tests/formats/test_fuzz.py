@@ -3,7 +3,7 @@
 import pytest
 
 from benchmarks import fuzz
-from qecnet.formats._registry import FORMATS
+from qecnet.formats.read import FORMATS
 from qecnet.models.library import graph
 
 pytest.importorskip("trimesh")

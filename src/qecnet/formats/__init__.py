@@ -1,9 +1,8 @@
 """Read, write and move shape files; one module for each format."""
 
-from qecnet.formats._registry import SUFFIXES
 from qecnet.formats.motion import Motion
 from qecnet.formats.move import move_bytes, move_file
-from qecnet.formats.read import ReadError, read, read_bytes, read_cloud
+from qecnet.formats.read import SUFFIXES, ReadError, read, read_bytes, read_cloud
 from qecnet.formats.write import write
 
 __all__ = ["SUFFIXES", "Motion", "ReadError", "move_bytes", "move_file", "read", "read_bytes", "read_cloud", "write"]

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from qecnet.files import write_whole
-from qecnet.formats import _registry, obj
+from qecnet.formats import obj
 from qecnet.formats._materials import MaterialCopy
 from qecnet.formats.motion import Float64Array, Motion
-from qecnet.formats.read import STANDARD_INPUT, as_read_error, load_bytes, read_bytes
+from qecnet.formats.read import STANDARD_INPUT, as_read_error, find_format, load_bytes, parse, read_bytes
 from qecnet.formats.write import write
 from qecnet.geometry import Mesh, PointCloud
 
@@ -45,7 +45,7 @@ def move_file(source: str | os.PathLike[str], target: str | os.PathLike[str], mo
     source, target = Path(source), Path(target)
     data, suffix = load_bytes(source), source.suffix.lower()
     try:
-        form = _registry.find_format(data, suffix)
+        form = find_format(data, suffix)
         is_converted = form.move is None or target.suffix.lower() not in (suffix, *form.suffixes)
         shape = _move_shape(read_bytes(data, source), motion) if is_converted else None
         moved = b"" if is_converted else move_bytes(data, suffix, motion)
@@ -81,8 +81,8 @@ def move_bytes(data: bytes, suffix: str, motion: Motion) -> bytes:
     Raises:
         ValueError: if the content cannot be read, or its format cannot be moved in place.
     """
-    _registry.parse(data, suffix)  # a file that cannot be read is not moved, either
-    form = _registry.find_format(data, suffix)
+    parse(data, suffix)  # a file that cannot be read is not moved, either
+    form = find_format(data, suffix)
     if form.move is None:
         raise ValueError("is in a format that can be read but not written; convert it to another")
     return form.move(data.removeprefix(b"\xef\xbb\xbf"), motion)

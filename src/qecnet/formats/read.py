@@ -1,4 +1,7 @@
-"""Read files as a `Mesh` or a `PointCloud`."""
+"""Read files as a `Mesh` or a `PointCloud`.
+
+A file's content decides which format it has, and its extension only where the content does not.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,34 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from qecnet.formats import _registry
-from qecnet.formats._parts import Malformed
-from qecnet.formats.scenes import include_buffers
+from qecnet.formats import arrays, las, obj, off, pcd, ply, scenes, stl, table
+from qecnet.formats._format import Format
+from qecnet.formats._numbers import blank_comments
+from qecnet.formats._parts import Malformed, Parts
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.schema import printable
 
+# The order in which contents are tried: signatures first, numbers in text last.
+FORMATS = (
+    arrays.NPY,
+    las.FORMAT,
+    las.LAZ,
+    *scenes.SCENE_FORMATS,
+    arrays.NPZ,
+    stl.FORMAT,
+    ply.FORMAT,
+    pcd.FORMAT,
+    off.FORMAT,
+    obj.FORMAT,
+    table.FORMAT,
+    table.CSV,
+)
+BY_SUFFIX = {suffix: form for form in FORMATS for suffix in form.suffixes}
+SUFFIXES = tuple(sorted(BY_SUFFIX))
+"""The extensions that `read` knows, lower case, with the dot."""
+
+_HEAD = 1 << 16
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STANDARD_INPUT = "-"
 
 
@@ -68,7 +93,7 @@ def read_bytes(data: bytes, path: PurePath) -> Mesh | PointCloud:
     Raises:
         ValueError: if the content cannot be read; the message does not name the file.
     """
-    points, faces, normals, viewpoint = _registry.parse(data, path.suffix.lower())
+    points, faces, normals, viewpoint = parse(data, path.suffix.lower())
     if faces is not None:
         mesh = Mesh(_tensor(points), _tensor(faces), path.name)
         # Checked by NumPy, on one thread: on a busy machine, waking torch's threads took longer than the file.
@@ -119,7 +144,7 @@ def load_bytes(path: Path) -> bytes:
         if not stat.S_ISREG(mode):
             raise ReadError(f"{path}: is a device or a pipe; give the path of a file, or - for standard input")
         data = path.read_bytes()
-        return include_buffers(data, path.parent) if path.suffix.lower() == ".gltf" else data
+        return scenes.include_buffers(data, path.parent) if path.suffix.lower() == ".gltf" else data
     except Malformed as error:
         raise as_read_error(path, error) from error
     except OSError as error:
@@ -142,3 +167,29 @@ def as_read_error(path: Path, error: ValueError) -> ReadError:
     """Put the file's name in front of an error's message, which is made printable."""
     reason = str(error).removeprefix(f"{path.name}: ")
     return ReadError(f"{path}: {printable(reason)}")
+
+
+def parse(data: bytes, suffix: str) -> Parts:
+    """The arrays in a file's bytes; `suffix` is the file's lower-case extension, with the dot."""
+    # Damaged bytes make numbers that do not fit: they become NaN or infinite, or change when converted, and are
+    # found as such.
+    with np.errstate(invalid="ignore", over="ignore"):
+        return find_format(data, suffix).parse(data.removeprefix(_BYTE_ORDER_MARK))
+
+
+def find_format(data: bytes, suffix: str) -> Format:
+    """The format of a file's bytes, whatever extension its path has."""
+    if not data or data.isspace():
+        raise Malformed("is empty; give a file that holds a shape")
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise Malformed("is UTF-16 text; save it as UTF-8 or ASCII")
+    form = _by_content(data.removeprefix(_BYTE_ORDER_MARK)) or BY_SUFFIX.get(suffix)
+    if form is None:
+        known = ", ".join(name[1:].upper() for name in SUFFIXES)
+        raise Malformed(f"is not in a format that can be read; save it as one of {known}")
+    return form
+
+
+def _by_content(data: bytes) -> Format | None:
+    text = blank_comments(data[:_HEAD]).lstrip()
+    return next((form for form in FORMATS if form.matches(data, text)), None)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from qecnet.files import write_whole
-from qecnet.formats._registry import BY_SUFFIX
+from qecnet.formats.read import BY_SUFFIX
 from qecnet.geometry import Mesh, PointCloud
 
 
