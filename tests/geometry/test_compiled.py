@@ -9,8 +9,8 @@ import torch
 from qecnet.algebra import angular_distance, random_quaternion
 from qecnet.compiled import call, use_compiled_operators
 from qecnet.geometry import farthest_points, find_resting_ups, fit_normals, local_frames, snap_pose
-from qecnet.geometry._planes import planes_within
 from qecnet.geometry._support import centre_cloud
+from qecnet.geometry.normals import planes_within
 
 
 @pytest.fixture(autouse=True)

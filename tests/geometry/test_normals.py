@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.geometry import fit_normals
-from qecnet.geometry._planes import smallest_axis
+from qecnet.geometry.normals import smallest_axis
 
 
 def plane_naive(neighbours):

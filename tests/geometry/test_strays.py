@@ -10,7 +10,7 @@ from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.geometry import OrientedPoints, PointCloud, farthest_points, find_strays, prepare
 from qecnet.geometry._support import centre_cloud
-from qecnet.geometry.strays import may_have_strays
+from qecnet.geometry.sampling import may_have_strays
 
 
 def spoiled(points, count, seed=0):

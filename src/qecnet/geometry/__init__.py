@@ -5,12 +5,10 @@ from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.frames import Frames, Method, local_frames
 from qecnet.geometry.mesh import Mesh
 from qecnet.geometry.normals import fit_normals
-from qecnet.geometry.oriented import OrientedPoints
-from qecnet.geometry.prepare import PrepareConfig, PrepareMethod, prepare
+from qecnet.geometry.prepare import OrientedPoints, PrepareConfig, PrepareMethod, prepare
 from qecnet.geometry.radii import Radii, default_radii
-from qecnet.geometry.sampling import MIN_POINTS, farthest_points, random_points, sample_points
+from qecnet.geometry.sampling import MIN_POINTS, farthest_points, find_strays, random_points, sample_points
 from qecnet.geometry.snapping import snap_pose
-from qecnet.geometry.strays import find_strays
 from qecnet.geometry.viewpoint import check_viewpoint, drop_implausible_viewpoint
 
 __all__ = [

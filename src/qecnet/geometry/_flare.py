@@ -11,9 +11,8 @@ import torch
 from scipy.spatial import cKDTree
 
 from qecnet.geometry._neighbours import pairs_within
-from qecnet.geometry._planes import planes_of_offsets, planes_within
 from qecnet.geometry._support import LEVEL, Array, Centred
-from qecnet.geometry.normals import SIGN, Sign, orient_normals
+from qecnet.geometry.normals import SIGN, Sign, orient_normals, planes_of_offsets, planes_within
 from qecnet.geometry.radii import Radii
 
 _FEWEST = 6

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from qecnet.geometry._neighbours import pairs_within
-from qecnet.geometry._planes import GAP
 from qecnet.geometry._support import LEVEL, Array, Centred
-from qecnet.geometry.normals import SIGN
+from qecnet.geometry.normals import GAP, SIGN
 
 _FEWEST = 5
 

@@ -17,10 +17,9 @@ from torch import Tensor
 
 from qecnet.algebra import canonicalize, from_matrix
 from qecnet.geometry._flare import PointNormals, flare_axes
-from qecnet.geometry._planes import planes_within
 from qecnet.geometry._shot import shot_axes
 from qecnet.geometry._support import Array, Centred, centre_cloud, check_cloud, places
-from qecnet.geometry.normals import SIGN, Sign, orient_normals
+from qecnet.geometry.normals import SIGN, Sign, orient_normals, planes_within
 from qecnet.geometry.radii import Radii, radii_of
 
 Method = Literal["flare", "shot", "centred"]
