@@ -1,5 +1,5 @@
 // What local reference frames are made of: farthest points of a cloud, and sums over the neighbours of a place. See
-// geometry/_compiled.py for the arguments, and geometry/sampling.py and geometry/_planes.py for the same in NumPy.
+// geometry/_compiled.py for the arguments, and geometry/sampling.py and geometry/normals.py for the same in NumPy.
 //
 // Points are [axis][cell][LEAF]: the leaves of a k-d tree, of which the last one is filled up with points far away.
 
