@@ -26,8 +26,7 @@ _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
 _TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
 _TILT = 0.02  # of right poses in training, in radians
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
-_LIGHT = 0.5  # how much the scorer's opinion of the class counts beside the reader's
-_POSELESS = 1.0  # and that of the invariant reader
+_LIGHT = 0.5  # how much the scorer's opinion of the class counts beside the reader's, without an invariant reader
 _SNAP = math.cos(math.radians(3))
 
 
@@ -148,7 +147,7 @@ class UprightNet(Network):
         # The scorer gives the probability that one of these is right; both readers together choose among them.
         among = (0.5 * (reading.upright + scores[best])).softmax(0)
         chosen = among * scores.softmax(0)[best].sum()
-        classes = (reading.scores + _LIGHT * scored.scores[best] + self._poseless(positions, normals)).softmax(-1)
+        classes = (reading.scores + self._second_opinion(scored.scores[None, best], positions, normals)[0]).softmax(-1)
         angles, shares = azimuth_modes(reading.harmonics)
         facing = multiply(poses[best, None], _about_z(angles))
         facing = _snapped(facing, normals[0])
@@ -190,8 +189,7 @@ class UprightNet(Network):
         among = torch.where(likely, both, -math.inf).softmax(-1)
         light = scored.scores.view(*there.shape, -1)
         light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
-        poseless = self._poseless(positions, normals)[:, None]
-        classes = (reading.scores.view_as(light) + _LIGHT * light + poseless).softmax(-1)
+        classes = (reading.scores.view_as(light) + self._second_opinion(light, positions, normals)).softmax(-1)
         joint = among[..., None] * classes
         angle = azimuth_modes(reading.harmonics)[0][:, 0].view(best.shape)
         facing = _snapped(multiply(poses, _about_z(angle)), normals[:, None])
@@ -199,12 +197,20 @@ class UprightNet(Network):
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
         return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
 
-    def _poseless(self, positions: Tensor, normals: Tensor) -> Tensor:
-        """What the invariant reader adds to the scores of the classes: (clouds, N, 3) → (clouds, C)."""
+    def _second_opinion(self, light: Tensor, positions: Tensor, normals: Tensor) -> Tensor:
+        """Scores of the classes to add to the reader's: the invariant reader's, or else the scorer's.
+
+        Args:
+            light: (clouds, R, C), the scorer's.
+            positions, normals: (clouds, N, 3).
+
+        Returns:
+            (clouds, R or 1, C).
+        """
         if self.invariant is None:
-            return positions.new_zeros(positions.shape[0], self.config.classes)
-        scores: Tensor = _POSELESS * self.invariant(positions, normals)
-        return scores
+            return _LIGHT * light
+        scores: Tensor = self.invariant(positions, normals)
+        return scores[:, None]
 
     def _read_each(self, reader: UprightReader, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
         """Each cloud (clouds, N, 3) from each of its poses (clouds, R, 4), one after the other."""
