@@ -8,10 +8,10 @@ A figure stands between a line `<!-- figures: NAME -->` and a line `<!-- end -->
 from __future__ import annotations
 
 import csv
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Literal
@@ -695,10 +695,11 @@ def list_replications() -> list[EvaluatedRun]:
 
 def replication_seeds() -> str:
     """Recipes that were run with several seeds: means and standard deviations."""
-    recipes: dict[object, list[EvaluatedRun]] = {}
+    recipes: dict[str, list[EvaluatedRun]] = {}
     for run in list_replications():
-        same = replace(run.settings, seed=0)
-        recipes.setdefault(same, []).append(run)
+        settings = json.loads((run.folder / "settings.json").read_text())
+        same = {name: value for name, value in settings.items() if name not in ("seed", "validate_every")}
+        recipes.setdefault(json.dumps(same), []).append(run)
     rows = []
     for runs in recipes.values():
         if len(runs) == 1:

@@ -54,20 +54,19 @@ def test_other_classes_keep_the_layers_without_classes(tmp_path, tiny, classes):
 
 
 def test_a_part_that_the_weights_do_not_have_stays_as_it_was_drawn(tmp_path):
-    """As the invariant reader, which weights of version 0.1 and 0.2 lack."""
     torch.manual_seed(1)
-    there = create_network("upright", 3, invariant=None)
+    there = create_network("upright", 3, invariant=False)
     save_network(tmp_path / "w.safetensors", there, CLASSES, {"settings": {"method": "centred"}})
     network = create_network("upright", 3)
     drawn = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    start_from(network, CLASSES, tmp_path / "w.safetensors", "centred")
+    assert start_from(network, CLASSES, tmp_path / "w.safetensors", "centred")
     after = network.state_dict()
     assert not differing(there.state_dict(), after)
     assert {name.partition(".")[0] for name in after.keys() - there.state_dict().keys()} == {"invariant"}
     assert all(torch.equal(after[name], drawn[name]) for name in after if name.startswith("invariant."))
 
 
-def test_only_a_part_that_can_be_trained_alone_is(tiny):
+def test_a_part_that_cannot_be_trained_alone_is_refused(tiny):
     with pytest.raises(
         ValueError, match="only is 'reader'; parts of the network paper that can be trained alone: none"
     ):

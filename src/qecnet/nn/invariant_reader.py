@@ -1,7 +1,8 @@
-"""Reads the class of a cloud from no pose: no rotation of the cloud changes what is found.
+"""Predicts the class of a cloud without a candidate pose: no rotation of the cloud changes the scores.
 
 Every point takes the direction away from the centre of the cloud for up, and sees its neighbourhood from there. Where
-points lie in the whole cloud is seen from its principal frames, which rotate with it.
+points lie in the whole cloud is seen from its principal frames. These rotate with the cloud unless two of its variances
+are equal: then rotations may change the scores a little.
 """
 
 import torch
@@ -47,6 +48,7 @@ class InvariantReader(EdgeReader):
             own = torch.cat((radius, slope, level.norm(dim=-1, keepdim=True)), -1)
             axes, last = to_matrix(principal_frames(positions)), min(self.size.centres[1], positions.shape[1])
             seen = torch.cat((positions[:, None, :last] @ axes, normals[:, None, :last] @ axes), -1)
+        # A centre lies on its own up direction, so four of the values that it sees of a neighbour are 0.
         found = self.read_neighbourhoods(outward, own, positions, normals, neighbours)
         # Each centre from each of the four frames: (clouds, 4, M, ·).
         _, summary = self.summarise((found[:, None] + self.placed(seen)).flatten(1, 2))

@@ -1,13 +1,15 @@
-"""The network that verifies candidate orientations: geometry proposes them, and two readers score them.
+"""The network that verifies candidate orientations: geometry proposes them, and readers score them.
 
 `prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
-the shape from the best few and predicts its class and azimuth. A third one reads the class from no pose, which helps
-where the candidates are wrong. The result is a distribution over classes and orientations. Everything is seen from the
+the shape from the best few and predicts its class and azimuth. A third one predicts the class without a candidate.
+The result is a distribution over classes and orientations. Everything is seen from the
 candidates or from within the shape, so nothing depends on the shape's coordinates.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -38,7 +40,8 @@ class UprightConfig(NetworkConfig):
         frames: number of points that are read.
         scorer: the reader that scores every candidate.
         reader: the reader of the best candidates.
-        invariant: the reader of the class that needs no candidates; None for weights without one.
+        invariant: whether there is a reader that predicts the class without a candidate, and
+        invariant_reader: that reader.
         read: largest number of candidates that are read; those with a probability below 1% are not.
         wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
         dropout: share of a summary's values that training leaves out.
@@ -47,7 +50,10 @@ class UprightConfig(NetworkConfig):
     frames: int = 1024
     scorer: ReaderSize = field(default=ReaderSize(512, (128, 32), (16, 8, 16, 8), (16, 32, 48, 64, 96, 128)))
     reader: ReaderSize = field(default=ReaderSize())
-    invariant: ReaderSize | None = None
+    invariant: bool = True
+    invariant_reader: ReaderSize = field(
+        default=ReaderSize(1024, (256, 64), (24, 16, 24, 32), (32, 64, 128, 128, 192, 384))
+    )
     read: int = 3
     wrong: int = 3
     dropout: float = 0.4
@@ -73,14 +79,16 @@ class UprightNet(Network):
     reads_alone = True
     class_bias = "reader.classes.bias"
     parts = ("invariant",)
+    former: ClassVar[Mapping[str, Any]] = {"invariant": False}
     config: UprightConfig
 
     def __init__(self, config: UprightConfig) -> None:
         super().__init__(config)
         self.scorer = UprightReader(config.scorer, config.classes, config.dropout / 4, facing=False)
         self.reader = UprightReader(config.reader, config.classes, config.dropout)
-        size = config.invariant
-        self.invariant = None if size is None else InvariantReader(size, config.classes, config.dropout)
+        self.invariant = (
+            InvariantReader(config.invariant_reader, config.classes, config.dropout) if config.invariant else None
+        )
 
     @property
     def descriptor_size(self) -> int:
@@ -101,7 +109,7 @@ class UprightNet(Network):
 
     def without_classes(self) -> "UprightNet":
         """The same network with one class, which every shape is of: candidates and descriptors stay as they are."""
-        network = UprightNet(replace(self.config, classes=1, invariant=None))
+        network = UprightNet(replace(self.config, classes=1, invariant=False))
         tensors = self.state_dict()
         network.load_state_dict(
             {
@@ -147,7 +155,7 @@ class UprightNet(Network):
         # The scorer gives the probability that one of these is right; both readers together choose among them.
         among = (0.5 * (reading.upright + scores[best])).softmax(0)
         chosen = among * scores.softmax(0)[best].sum()
-        classes = (reading.scores + self._second_opinion(scored.scores[None, best], positions, normals)[0]).softmax(-1)
+        classes = (reading.scores + self._further_scores(scored.scores[None, best], positions, normals)[0]).softmax(-1)
         angles, shares = azimuth_modes(reading.harmonics)
         facing = multiply(poses[best, None], _about_z(angles))
         facing = _snapped(facing, normals[0])
@@ -189,7 +197,7 @@ class UprightNet(Network):
         among = torch.where(likely, both, -math.inf).softmax(-1)
         light = scored.scores.view(*there.shape, -1)
         light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
-        classes = (reading.scores.view_as(light) + self._second_opinion(light, positions, normals)).softmax(-1)
+        classes = (reading.scores.view_as(light) + self._further_scores(light, positions, normals)).softmax(-1)
         joint = among[..., None] * classes
         angle = azimuth_modes(reading.harmonics)[0][:, 0].view(best.shape)
         facing = _snapped(multiply(poses, _about_z(angle)), normals[:, None])
@@ -197,7 +205,7 @@ class UprightNet(Network):
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
         return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
 
-    def _second_opinion(self, light: Tensor, positions: Tensor, normals: Tensor) -> Tensor:
+    def _further_scores(self, light: Tensor, positions: Tensor, normals: Tensor) -> Tensor:
         """Scores of the classes to add to the reader's: the invariant reader's, or else the scorer's.
 
         Args:
@@ -229,9 +237,9 @@ class UprightNet(Network):
 
     def _learn(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
         """The right up of each cloud beside wrong ones; the reader sees the right one and the worst mistake."""
-        poseless = () if self.invariant is None else (self.invariant(positions, normals).softmax(-1),)
+        invariant = () if self.invariant is None else (self.invariant(positions, normals).softmax(-1),)
         if self.only:
-            return self._without_poses(*poseless)
+            return self._without_poses(*invariant)
         count, clouds = self.config.wrong, len(positions)
         right, wrong, has_wrong = _draw(candidates, count)
         first = torch.arange(clouds, device=positions.device)
@@ -265,7 +273,7 @@ class UprightNet(Network):
             best[:, None].expand(-1, self.config.classes, 4),
             reading.summary,
             pose_loss=loss,
-            side_activations=(light, tilted, *poseless),
+            side_activations=(light, tilted, *invariant),
             whole=Whole(reading.offset, reading.growth),
         )
 
@@ -320,7 +328,7 @@ def _snapped(poses: Tensor, normals: Tensor) -> Tensor:
 register_network(
     "upright",
     UprightNet,
-    UprightConfig(classes=40, invariant=ReaderSize(1024, (256, 64), (24, 16, 24, 32), (32, 64, 128, 128, 192, 384))),
+    UprightConfig(classes=40),
     {
         "method": "centred",
         "epochs": 40,

@@ -82,7 +82,7 @@ def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
             raise ValueError(f"the tensor {name!r} has values that are not finite")
 
 
-def start_from(network: Network, classes: Sequence[str], path: Path, method: str) -> None:
+def start_from(network: Network, classes: Sequence[str], path: Path, method: str) -> bool:
     """Put the weights that `save_network` wrote into a network of the same configuration, to train it further.
 
     What is there for each class is taken over where the classes are the same, and otherwise stays as it is in
@@ -93,12 +93,15 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
         classes: names of its classes.
         path: of the weights.
         method: of the frames, which weights of a run say, too: they mean nothing with others.
+
+    Returns:
+        Whether the classes are the same.
     """
     found, others, about = load_network(path)
     settings = about.get("settings", {})
     if (frames := settings.get("method", method) if isinstance(settings, dict) else None) != method:
         raise ValueError(f"{path}: was trained on {frames} frames, not on {method}; start with --set method={frames}")
-    missing = {name: getattr(network.config, name) for name, value in vars(found.config).items() if value is None}
+    missing = {part: True for part in network.parts if not getattr(found.config, part)}
     if replace(found.config, classes=network.config.classes, **missing) != network.config:
         raise ValueError(
             f"{path}: is a different network from the one in the settings; give the settings it was trained with"
@@ -109,6 +112,7 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
             larger = type(found)(replace(found.config, classes=len(others) + 1)).state_dict()
         tensors = {name: tensor for name, tensor in tensors.items() if tensor.shape == larger[name].shape}
     network.load_state_dict(network.state_dict() | tensors)
+    return list(classes) == others
 
 
 def count_parameters(network: torch.nn.Module) -> int:

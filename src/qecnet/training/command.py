@@ -124,6 +124,8 @@ def train(
     shapes = open_dataset(chosen.dataset, data, per_class=chosen.per_class)
     for note in shapes.notes:
         typer.echo(f"note: {note}", err=True)
+    if not resume and chosen.only and not chosen.start:
+        raise ValueError(f"only is {chosen.only!r}; give the weights of the other parts with --start")
     if not resume and chosen.start:
         initial_network(chosen, shapes.classes)  # refuses unsuitable weights before frames are computed for minutes
     further = open_dataset(chosen.unlabelled, unlabelled_data) if chosen.unlabelled else None

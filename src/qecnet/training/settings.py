@@ -41,8 +41,8 @@ class Settings:
     Attributes:
         dataset: "modelnet10", "modelnet40", "shapes" (procedural furniture), or any name for a folder of shapes.
         per_class: number of shapes per class; only for "shapes".
-        config: name of a registered network. Of the settings from `frames` to `upside_down`, it uses those that are
-            fields of its configuration, see `QECConfig` and `FeatureConfig`.
+        config: name of a registered network. Of the settings from `frames` to `invariant`, it uses those that are
+            fields of its configuration, see `QECConfig`, `FeatureConfig` and `UprightConfig`.
         unlabelled: name of a further dataset, such as "scanned_objects", whose upright shapes train the orientation and
             not the classes; for networks that read candidates. Empty for none.
         unlabelled_repeats: how often each of its shapes is used in an epoch.
@@ -105,6 +105,7 @@ class Settings:
     canonicalize: bool = True
     looks: int = 2
     upside_down: bool = False
+    invariant: bool = True
     start: str = ""
     only: str = ""
     epochs: int = 100
@@ -159,6 +160,8 @@ class Settings:
                 f"only is {self.only!r}; parts of the network {self.config} that can be trained alone: "
                 f"{', '.join(parts) or 'none'}"
             )
+        if self.only and self.unlabelled:
+            raise ValueError(f"only is {self.only!r}; it learns nothing from the unlabelled shapes, so omit them")
         if self.siamese > 0 and network_class(self.config).reads_candidates:
             raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
         if self.unlabelled and not network_class(self.config).reads_candidates:

@@ -38,7 +38,12 @@ def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
         torch.manual_seed(settings.seed)
         network = settings.create_network(len(classes))
         if settings.start:
-            start_from(network, classes, weights_file(settings.start), settings.method)
+            same = start_from(network, classes, weights_file(settings.start), settings.method)
+            if settings.only and not same:
+                raise ValueError(
+                    f"only is {settings.only!r}, but the classes of {settings.start} are others, "
+                    "so all parts have to be trained; omit only"
+                )
     if settings.only:
         network.train_only(settings.only)
     return network

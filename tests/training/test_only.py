@@ -1,0 +1,77 @@
+"""Runs that train one part of a network: the others stay as they are, to the last bit."""
+
+import copy
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+from qecnet.cli.main import app
+from qecnet.datasets import make_shape
+from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
+from qecnet.nn import create_network, save_network
+from qecnet.nn.edge_reader import ReaderSize
+from qecnet.training.averaging import recalibrate, update_average
+from qecnet.training.batches import Batch
+from qecnet.training.settings import make_settings, parse_run_settings
+from qecnet.training.step import create_optimizers, initial_network
+
+SMALL = ReaderSize(64, (16, 8), (4, 4, 4, 4), (16, 16, 16, 16, 16, 16))
+CLASSES = ["chair", "table", "bed"]
+
+
+@pytest.fixture(scope="module")
+def batch():
+    config = PrepareConfig(points=300, frames=64, method="centred", candidates=True)
+    clouds = [
+        prepare(make_shape(name, 0).sample(300, torch.Generator().manual_seed(0)), config)
+        for name in ("chair", "table", "bed", "sofa")
+    ]
+    return Batch(OrientedPoints.stack(clouds), torch.tensor([0, 1, 2, 0]))
+
+
+def test_steps_and_the_average_change_that_part_only(batch):
+    torch.manual_seed(0)
+    network = create_network("upright", 3, frames=64, scorer=SMALL, reader=SMALL, invariant_reader=SMALL)
+    network.train_only("invariant")
+    average = copy.deepcopy(network).requires_grad_(False)
+    before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
+    settings = make_settings({"config": "upright", "learning_rate": 0.01})
+    (optimizer,) = create_optimizers(network, settings).values()
+    for _ in range(3):
+        network(batch.points).activations[:, 0].log().sum().backward()
+        optimizer.step()
+        update_average(average, network, 0.5)
+    recalibrate(average, iter([batch, batch]), torch.device("cpu"))
+    for state in (network.state_dict(), average.state_dict()):
+        changed = {name for name in before if not torch.equal(state[name], before[name])}
+        assert {name.partition(".")[0] for name in changed} == {"invariant"}
+        assert "invariant.summary_normalised.running_mean" in changed
+
+
+def test_the_other_parts_need_weights_of_the_same_classes(tmp_path):
+    network = create_network("upright", 3)
+    save_network(tmp_path / "w.safetensors", network, CLASSES, {"settings": {"method": "centred"}})
+    given = {"config": "upright", "only": "invariant", "start": str(tmp_path / "w.safetensors")}
+    assert initial_network(make_settings(given), CLASSES).only == "invariant"
+    with pytest.raises(ValueError, match=r"the classes of .* are others, so all parts have to be trained"):
+        initial_network(make_settings(given), ["cup", "jug", "pan"])
+
+
+def test_a_part_is_not_trained_beside_random_ones(tmp_path):
+    given = ["--config", "upright", "--dataset", "shapes", "--set", "only=invariant", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, ["train", *given])
+    assert result.exit_code == 1
+    assert "only is 'invariant'; give the weights of the other parts with --start" in " ".join(result.output.split())
+    assert not (tmp_path / "run").exists()
+
+
+def test_shapes_without_classes_teach_the_invariant_reader_nothing():
+    with pytest.raises(ValueError, match="it learns nothing from the unlabelled shapes"):
+        make_settings({"config": "upright", "only": "invariant", "unlabelled": "scanned_objects"})
+
+
+def test_a_recipe_from_before_the_invariant_reader_trains_the_network_that_it_did():
+    recipes = parse_run_settings('{"config": "upright"}'), {"config": "upright"}
+    networks = [make_settings(recipe).create_network(40) for recipe in recipes]
+    assert [any(name.startswith("invariant.") for name in n.state_dict()) for n in networks] == [False, True]
