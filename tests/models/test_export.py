@@ -42,7 +42,7 @@ FEATURES = FeatureConfig(
     summary=16,
 )
 SMALL = ReaderSize(64, (16, 8), (4, 4, 4, 4), (8, 8, 8, 8, 8, 16))
-UPRIGHT = UprightConfig(3, frames=64, scorer=SMALL, reader=SMALL, invariant_reader=SMALL)
+UPRIGHT = UprightConfig(3, frames=64, scorer=SMALL, reader=SMALL, invariant=True, invariant_reader=SMALL)
 CONFIG = PrepareConfig(points=500, frames=64, method="centred")
 
 

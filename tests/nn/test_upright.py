@@ -50,7 +50,9 @@ def padded(positions, normals):
 def make_network(dtype=torch.float32, **options):
     torch.manual_seed(0)
     return (
-        create_network("upright", 3, frames=160, scorer=SMALL, reader=SMALL, invariant_reader=SMALL, **options)
+        create_network(
+            "upright", 3, frames=160, scorer=SMALL, reader=SMALL, invariant=True, invariant_reader=SMALL, **options
+        )
         .to(dtype)
         .eval()
     )

@@ -13,7 +13,7 @@ from qecnet.nn import create_network, save_network
 from qecnet.nn.edge_reader import ReaderSize
 from qecnet.training.averaging import recalibrate, update_average
 from qecnet.training.batches import Batch
-from qecnet.training.settings import make_settings, parse_run_settings
+from qecnet.training.settings import make_settings
 from qecnet.training.step import create_optimizers, initial_network
 
 SMALL = ReaderSize(64, (16, 8), (4, 4, 4, 4), (16, 16, 16, 16, 16, 16))
@@ -32,7 +32,9 @@ def batch():
 
 def test_steps_and_the_average_change_that_part_only(batch):
     torch.manual_seed(0)
-    network = create_network("upright", 3, frames=64, scorer=SMALL, reader=SMALL, invariant_reader=SMALL)
+    network = create_network(
+        "upright", 3, invariant=True, frames=64, scorer=SMALL, reader=SMALL, invariant_reader=SMALL
+    )
     network.train_only("invariant")
     average = copy.deepcopy(network).requires_grad_(False)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
@@ -50,17 +52,17 @@ def test_steps_and_the_average_change_that_part_only(batch):
 
 
 def test_the_other_parts_need_weights_of_the_same_classes(tmp_path):
-    network = create_network("upright", 3)
+    network = create_network("upright", 3, invariant=True)
     save_network(tmp_path / "w.safetensors", network, CLASSES, {"settings": {"method": "centred"}})
-    given = {"config": "upright", "only": "invariant", "start": str(tmp_path / "w.safetensors")}
+    given = {"config": "upright", "invariant": True, "only": "invariant", "start": str(tmp_path / "w.safetensors")}
     assert initial_network(make_settings(given), CLASSES).only == "invariant"
     with pytest.raises(ValueError, match=r"the classes of .* are others, so all parts have to be trained"):
         initial_network(make_settings(given), ["cup", "jug", "pan"])
 
 
 def test_a_part_is_not_trained_beside_random_ones(tmp_path):
-    given = ["--config", "upright", "--dataset", "shapes", "--set", "only=invariant", "--out", str(tmp_path / "run")]
-    result = CliRunner().invoke(app, ["train", *given])
+    given = ["--config", "upright", "--dataset", "shapes", "--out", str(tmp_path / "run")]
+    result = CliRunner().invoke(app, ["train", *given, "--set", "invariant=true", "--set", "only=invariant"])
     assert result.exit_code == 1
     assert "only is 'invariant'; give the weights of the other parts with --start" in " ".join(result.output.split())
     assert not (tmp_path / "run").exists()
@@ -68,10 +70,9 @@ def test_a_part_is_not_trained_beside_random_ones(tmp_path):
 
 def test_shapes_without_classes_teach_the_invariant_reader_nothing():
     with pytest.raises(ValueError, match="it learns nothing from the unlabelled shapes"):
-        make_settings({"config": "upright", "only": "invariant", "unlabelled": "scanned_objects"})
+        make_settings({"config": "upright", "invariant": True, "only": "invariant", "unlabelled": "scanned_objects"})
 
 
-def test_a_recipe_from_before_the_invariant_reader_trains_the_network_that_it_did():
-    recipes = parse_run_settings('{"config": "upright"}'), {"config": "upright"}
-    networks = [make_settings(recipe).create_network(40) for recipe in recipes]
-    assert [any(name.startswith("invariant.") for name in n.state_dict()) for n in networks] == [False, True]
+def test_a_part_that_is_switched_off_cannot_be_trained():
+    with pytest.raises(ValueError, match="a part that this network does not have; set invariant to true"):
+        make_settings({"config": "upright", "only": "invariant"})

@@ -1,15 +1,13 @@
 """The network that verifies candidate orientations: geometry proposes them, and readers score them.
 
 `prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
-the shape from the best few and predicts its class and azimuth. A third one predicts the class without a candidate.
-The result is a distribution over classes and orientations. Everything is seen from the
+the shape from the best few and predicts its class and azimuth. A third one, which a network may have, predicts the
+class without a candidate. The result is a distribution over classes and orientations. Everything is seen from the
 candidates or from within the shape, so nothing depends on the shape's coordinates.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -50,7 +48,7 @@ class UprightConfig(NetworkConfig):
     frames: int = 1024
     scorer: ReaderSize = field(default=ReaderSize(512, (128, 32), (16, 8, 16, 8), (16, 32, 48, 64, 96, 128)))
     reader: ReaderSize = field(default=ReaderSize())
-    invariant: bool = True
+    invariant: bool = False
     invariant_reader: ReaderSize = field(
         default=ReaderSize(1024, (256, 64), (24, 16, 24, 32), (32, 64, 128, 128, 192, 384))
     )
@@ -79,7 +77,6 @@ class UprightNet(Network):
     reads_alone = True
     class_bias = "reader.classes.bias"
     parts = ("invariant",)
-    former: ClassVar[Mapping[str, Any]] = {"invariant": False}
     config: UprightConfig
 
     def __init__(self, config: UprightConfig) -> None:

@@ -105,7 +105,7 @@ class Settings:
     canonicalize: bool = True
     looks: int = 2
     upside_down: bool = False
-    invariant: bool = True
+    invariant: bool = False
     start: str = ""
     only: str = ""
     epochs: int = 100
@@ -174,7 +174,9 @@ class Settings:
             )
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
-        network_config(self.config, 1, **self.network_options())
+        config = network_config(self.config, 1, **self.network_options())
+        if self.only and not getattr(config, self.only):
+            raise ValueError(f"only is {self.only!r}, a part that this network does not have; set {self.only} to true")
         self.prepare()
 
     def _check(self, name: str, good: bool, rule: str) -> None:
