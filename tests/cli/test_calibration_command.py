@@ -12,7 +12,7 @@ from qecnet.datasets import make_furniture
 from qecnet.evaluation import write_card
 from qecnet.files import as_json
 from qecnet.nn import QECConfig, QECNet, create_network, save_network
-from qecnet.nn.upright_reader import ReaderSize
+from qecnet.nn.edge_reader import ReaderSize
 from qecnet.training.settings import json_of, make_settings
 
 TINY = {"dataset": "shapes", "per_class": 5, "method": "centred", "points": 200, "frames": 32, "patches": 8}

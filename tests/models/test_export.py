@@ -28,7 +28,7 @@ from qecnet.nn import (
     UprightConfig,
     UprightNet,
 )
-from qecnet.nn.upright_reader import ReaderSize
+from qecnet.nn.edge_reader import ReaderSize
 
 onnx = pytest.importorskip("onnx")
 
