@@ -513,7 +513,7 @@ def search_filters() -> str:
             row["filter"],
             f"{float(row['share that matches']):.2%}",
             f"{float(row['recall@10']):.4f}",
-            *(f"{float(row[name]):,.3g}" for name in ("ms per query", "slowest, ms")),
+            *(f"{float(row[name]):,.1f}" for name in ("ms per query", "slowest, ms")),
         ]
         for row in _measured("search_filters")
     ]
