@@ -56,7 +56,7 @@ def test_the_other_parts_need_weights_of_the_same_classes(tmp_path):
     save_network(tmp_path / "w.safetensors", network, CLASSES, {"settings": {"method": "centred"}})
     given = {"config": "upright", "invariant": True, "only": "invariant", "start": str(tmp_path / "w.safetensors")}
     assert initial_network(make_settings(given), CLASSES).only == "invariant"
-    with pytest.raises(ValueError, match=r"the classes of .* are others, so all parts have to be trained"):
+    with pytest.raises(ValueError, match="has different classes, so all parts have to be trained"):
         initial_network(make_settings(given), ["cup", "jug", "pan"])
 
 

@@ -41,7 +41,7 @@ def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
             same = start_from(network, classes, weights_file(settings.start), settings.method)
             if settings.only and not same:
                 raise ValueError(
-                    f"only is {settings.only!r}, but the classes of {settings.start} are others, "
+                    f"only is {settings.only!r}, but {settings.start} has different classes, "
                     "so all parts have to be trained; omit only"
                 )
     if settings.only:

@@ -66,8 +66,8 @@ def build_report(folder: Path, compare: Sequence[Path] = (), data: Path | None =
     others, baselines = _read_compared(run, compare)
     named = _first_predictions(run, "classification", "rotation")
     posed = _first_predictions(run, "rotation") if run.has_poses else None
-    tables = _gallery.failure_tables(named[1], posed and posed[1]) if named else []
-    files = {table.name: table.to_csv() for table in tables}
+    failures = _gallery.failure_tables(named[1], posed and posed[1]) if named else []
+    files = {table.name: table.to_csv() for table in failures}
 
     def keep(table: ReportTable) -> str:
         """Encode a table that the page links to; it also becomes a file."""

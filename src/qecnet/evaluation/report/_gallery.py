@@ -123,8 +123,8 @@ class CloudPictures:
     Attributes:
         encoded: the points, base64 of 16-bit integers.
         confused: the worst classification failures, upright.
-        category, siamese: typical pairs of shapes of a class, and of views of a shape.
-        worst: the worst poses.
+        category, siamese: typical pairs of shapes of a class, and of views of a shape; empty without poses.
+        worst: the worst poses; empty without poses.
     """
 
     def __init__(self, dataset: Dataset, named: Predictions, posed: Predictions | None) -> None:
@@ -132,6 +132,9 @@ class CloudPictures:
         self.places: dict[int, int] = {}
         self.encoded: list[str] = []
         self.confused = [self._confusion(named, *one) for one in _list_confusions(named)]
+        self.category: list[dict[str, Any]] = []
+        self.siamese: list[dict[str, Any]] = []
+        self.worst: list[dict[str, Any]] = []
         if posed is not None:
             same_shape = pair_same_shape(posed)
             self.category = self._pairs(posed, choose_typical(posed, pair_same_class(posed)), before=True)
