@@ -40,6 +40,13 @@ def test_the_card_names_the_weights_it_started_from(run):
     assert "- **Started from** the weights of `results/first`" in write_card(run)
 
 
+def test_the_card_names_the_only_part_that_was_trained_and_the_weights_of_the_others(run):
+    put_weights(run, Settings(config="upright", invariant=True, start="modelnet40"))
+    assert "Part trained" not in write_card(run)
+    put_weights(run, Settings(config="upright", invariant=True, start="modelnet40", only="invariant"))
+    assert "only `invariant`. The other parts have the weights of `modelnet40`, unchanged" in write_card(run)
+
+
 def test_figures_are_those_of_the_results_with_their_protocol(tmp_path):
     folder = make_run(tmp_path / "run", ("classification", "rotation"))
     put_weights(folder, Settings())

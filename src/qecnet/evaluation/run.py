@@ -88,6 +88,7 @@ class RunSettings:
     views: float = 0.0
     unlabelled: str = ""
     start: str | None = None
+    only: str = ""
 
 
 @dataclass(frozen=True)
