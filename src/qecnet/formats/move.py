@@ -14,7 +14,15 @@ from qecnet.files import write_whole
 from qecnet.formats import obj
 from qecnet.formats._materials import MaterialCopy
 from qecnet.formats.motion import Float64Array, Motion
-from qecnet.formats.read import STANDARD_INPUT, as_read_error, find_format, load_bytes, parse, read_bytes
+from qecnet.formats.read import (
+    BYTE_ORDER_MARK,
+    STANDARD_INPUT,
+    as_read_error,
+    find_format,
+    load_bytes,
+    parse,
+    read_bytes,
+)
 from qecnet.formats.write import write
 from qecnet.geometry import Mesh, PointCloud
 
@@ -85,7 +93,7 @@ def move_bytes(data: bytes, suffix: str, motion: Motion) -> bytes:
     form = find_format(data, suffix)
     if form.move is None:
         raise ValueError("is in a format that can be read but not written; convert it to another")
-    return form.move(data.removeprefix(b"\xef\xbb\xbf"), motion)
+    return form.move(data.removeprefix(BYTE_ORDER_MARK), motion)
 
 
 def _move_shape(shape: Mesh | PointCloud, motion: Motion) -> Mesh | PointCloud:

@@ -44,7 +44,7 @@ SUFFIXES = tuple(sorted(BY_SUFFIX))
 """The extensions that `read` knows, lower case, with the dot."""
 
 _HEAD = 1 << 16
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 STANDARD_INPUT = "-"
 
 
@@ -174,7 +174,7 @@ def parse(data: bytes, suffix: str) -> Parts:
     # Damaged bytes make numbers that do not fit: they become NaN or infinite, or change when converted, and are
     # found as such.
     with np.errstate(invalid="ignore", over="ignore"):
-        return find_format(data, suffix).parse(data.removeprefix(_BYTE_ORDER_MARK))
+        return find_format(data, suffix).parse(data.removeprefix(BYTE_ORDER_MARK))
 
 
 def find_format(data: bytes, suffix: str) -> Format:
@@ -183,7 +183,7 @@ def find_format(data: bytes, suffix: str) -> Format:
         raise Malformed("is empty; give a file that holds a shape")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Malformed("is UTF-16 text; save it as UTF-8 or ASCII")
-    form = _by_content(data.removeprefix(_BYTE_ORDER_MARK)) or BY_SUFFIX.get(suffix)
+    form = _by_content(data.removeprefix(BYTE_ORDER_MARK)) or BY_SUFFIX.get(suffix)
     if form is None:
         known = ", ".join(name[1:].upper() for name in SUFFIXES)
         raise Malformed(f"is not in a format that can be read; save it as one of {known}")
