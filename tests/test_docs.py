@@ -74,3 +74,16 @@ def test_the_site_loads_nothing_from_elsewhere(site):
         assert not [address for address in found.addresses if re.match(r"(\w+:)?//", address)], page
     for style in site.rglob("*.css"):
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", style.read_text(encoding="utf-8")), style
+
+
+def test_the_site_has_the_files_of_results_that_pages_link_to(site):
+    files = 0
+    for page in (ROOT / "docs").glob("*.md"):
+        for place in re.findall(r"\]\(\.\./(results[^)]*)\)", page.read_text()):
+            assert (ROOT / place).exists(), (page.name, place)
+            if (ROOT / place).is_file():
+                shown = place.replace("CARD.md", "CARD.html")
+                assert (site / shown).is_file(), shown
+                assert f'href="{shown}"' in (site / page.name).with_suffix(".html").read_text(encoding="utf-8"), shown
+                files += 1
+    assert files > 50
