@@ -230,6 +230,11 @@ class RobustnessResult(ModelResult):
     measurement = "robustness"
     levels: tuple[CorruptionScores, ...]
 
+    @property
+    def by_level(self) -> dict[tuple[str, float], CorruptionScores]:
+        """The scores by kind and level of the corruption."""
+        return {(one.kind, one.level): one for one in self.levels}
+
 
 @dataclass(frozen=True, kw_only=True)
 class ViewScores:

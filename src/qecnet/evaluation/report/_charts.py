@@ -16,7 +16,6 @@ from qecnet.evaluation.report._tables import KINDS, name_level
 from qecnet.evaluation.results import (
     BINS,
     HISTOGRAM_BINS,
-    CorruptionScores,
     ErrorGroups,
     ProtocolName,
     RobustnessResult,
@@ -138,28 +137,26 @@ def training_charts(log: Sequence[Epoch]) -> list[ReportChart]:
     return charts
 
 
-Levels = Mapping[ProtocolName, Mapping[tuple[str, float], CorruptionScores]]
-"""Scores by kind and level."""
 _FALLING = ("frames", "points")
 """Kinds whose lower levels are worse."""
 
 
 def robustness_charts(results: Mapping[ProtocolName, RobustnessResult]) -> list[list[ReportChart]]:
     """Draw accuracy and error for each kind of corruption, from its mildest level to the worst."""
-    levels: Levels = {p: {(one.kind, one.level): one for one in found.levels} for p, found in results.items()}
-    kinds = dict.fromkeys(kind for rows in levels.values() for kind, _ in rows)
-    return [_level_charts(levels, kind) for kind in kinds]
+    kinds = dict.fromkeys(one.kind for found in results.values() for one in found.levels)
+    return [_level_charts(results, kind) for kind in kinds]
 
 
-def _level_charts(levels: Levels, kind: str) -> list[ReportChart]:
+def _level_charts(results: Mapping[ProtocolName, RobustnessResult], kind: str) -> list[ReportChart]:
     """Begin with the uncorrupted input."""
-    values = sorted({level for rows in levels.values() for of, level in rows if of == kind}, reverse=kind in _FALLING)
+    levels = {one.level for found in results.values() for one in found.levels if one.kind == kind}
+    values = sorted(levels, reverse=kind in _FALLING)
     places = [("frames", 1.0), *((kind, level) for level in values if (kind, level) != ("frames", 1.0))]
     guess = [(-0.35, EXPECTED_RANDOM_RAE), (len(places), EXPECTED_RANDOM_RAE)]
     accuracy, errors = [], [Series("dotted", "grey", guess)]
-    for protocol, at in levels.items():
+    for protocol, result in results.items():
         colour, shift = ("blue", -0.06) if protocol == "strict" else ("vermillion", 0.06)
-        found = [(i + shift, at[place]) for i, place in enumerate(places) if place in at]
+        found = [(i + shift, result.by_level[place]) for i, place in enumerate(places) if place in result.by_level]
         accuracy.append(Series("spans", colour, [(x, 100 * bound) for x, one in found for bound in one.interval]))
         for form in ("line", "dots"):
             accuracy.append(Series(form, colour, [(x, 100 * one.accuracy) for x, one in found]))

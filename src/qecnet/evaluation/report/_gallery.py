@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from qecnet.algebra import multiply, rotate
+from qecnet.algebra import conjugate, multiply, rotate
 from qecnet.datasets import Dataset
 from qecnet.evaluation.metrics import bootstrap_interval, check_rotations, relative_rotation
 from qecnet.evaluation.predict import Predictions
@@ -60,12 +60,10 @@ def pair_same_class(found: Predictions) -> ViewPairs:
 
 def choose_typical(found: Predictions, pairs: ViewPairs) -> ViewPairs:
     """Choose the pair of median symmetric error of each class that has pairs."""
-    label = found.label[pairs.first]
-    chosen = []
-    for one in np.unique(label):
-        of_class = np.flatnonzero(label == one)
-        chosen.append(of_class[np.argsort(pairs.symmetric[of_class], kind="stable")[(len(of_class) - 1) // 2]])
-    return pairs.select(np.array(chosen, dtype=np.int64))
+    order = np.argsort(pairs.symmetric, kind="stable")
+    label = found.label[pairs.first[order]]
+    of_class = [order[label == one] for one in np.unique(label)]
+    return pairs.select(np.array([rows[(len(rows) - 1) // 2] for rows in of_class], dtype=np.int64))
 
 
 def choose_worst_poses(found: Predictions, pairs: ViewPairs, count: int) -> ViewPairs:
@@ -131,7 +129,15 @@ class CloudPictures:
         self.items = dataset.items("test")
         self.places: dict[int, int] = {}
         self.encoded: list[str] = []
-        self.confused = [self._confusion(named, *one) for one in _list_confusions(named)]
+        self.confused = [
+            {
+                "pictures": [self._picture("classified wrongly", named, [(row, IDENTITY, "blue")])],
+                "title": predicted,
+                "text": f"not {truth}",
+                "detail": f"activation {activation:.2f} against {of_truth:.2f}, {named.name[row]}",
+            }
+            for row, truth, predicted, activation, of_truth in _list_confusions(named)
+        ]
         self.category: list[dict[str, Any]] = []
         self.siamese: list[dict[str, Any]] = []
         self.worst: list[dict[str, Any]] = []
@@ -141,24 +147,15 @@ class CloudPictures:
             self.siamese = self._pairs(posed, choose_typical(posed, same_shape), before=True)
             self.worst = self._pairs(posed, choose_worst_poses(posed, same_shape, WORST), before=False)
 
-    def _confusion(
-        self, found: Predictions, row: int, truth: str, predicted: str, activation: float, of_truth: float
-    ) -> dict[str, Any]:
-        return {
-            "pictures": [self._picture("classified wrongly", found, [(row, IDENTITY, "blue")])],
-            "title": predicted,
-            "text": f"not {truth}",
-            "detail": f"activation {activation:.2f} against {of_truth:.2f}, {found.name[row]}",
-        }
-
     def _pairs(self, found: Predictions, chosen: ViewPairs, *, before: bool) -> list[dict[str, Any]]:
         """Show pairs aligned by their predicted poses, the first view upright, and perhaps before that."""
-        poses = found.poses[:, 0].astype(np.float64)
+        first, second = (torch.from_numpy(found.rotation[rows]) for rows in (chosen.first, chosen.second))
+        onto_first = relative_rotation(found.poses[chosen.second, 0], found.poses[chosen.first, 0])
+        upright = multiply(conjugate(first), multiply(torch.from_numpy(onto_first), second)).numpy()
         cards = []
-        for a, b, plain, symmetric in zip(chosen.first, chosen.second, chosen.plain, chosen.symmetric, strict=True):
-            onto_first = _compose(relative_rotation(poses[b], poses[a]), found.rotation[b])
-            second = _compose(relative_rotation(found.rotation[a], IDENTITY), onto_first)
-            aligned = self._picture("aligned", found, [(a, IDENTITY, "blue"), (b, second, "vermillion")])
+        columns = (chosen.first, chosen.second, upright, chosen.plain, chosen.symmetric)
+        for a, b, rotation, plain, symmetric in zip(*columns, strict=True):
+            aligned = self._picture("aligned", found, [(a, IDENTITY, "blue"), (b, rotation, "vermillion")])
             given = [(a, found.rotation[a], "blue"), (b, found.rotation[b], "vermillion")]
             cards.append(
                 {
@@ -194,11 +191,6 @@ class CloudPictures:
 
 def _names(found: Predictions, rows: Sequence[int]) -> str:
     return " and ".join(dict.fromkeys(str(found.name[row]) for row in rows))
-
-
-def _compose(p: NDArray[Any], q: NDArray[Any]) -> NDArray[Any]:
-    """Compute p ∘ q. (4,), (4,), WXYZ → (4,)"""
-    return np.asarray(multiply(check_rotations("p", p), check_rotations("q", q)).numpy())
 
 
 _TURN, _TILT = np.radians(35), np.radians(25)

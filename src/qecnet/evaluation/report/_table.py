@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 from markupsafe import Markup
@@ -52,13 +53,8 @@ class ReportTable:
     @property
     def headings(self) -> list[tuple[str, int]]:
         """The headings over columns with the number of columns of each; none if no column has one."""
-        runs: list[tuple[str, int]] = []
-        for column in self.columns:
-            if runs and column.over and runs[-1][0] == column.over:
-                runs[-1] = (column.over, runs[-1][1] + 1)
-            else:
-                runs.append((column.over, 1))
-        return runs if any(column.over for column in self.columns) else []
+        spans = [(over, len([*same])) for over, same in groupby(column.over for column in self.columns)]
+        return spans if len(spans) > 1 else []
 
     def cells(self, row: Sequence[Any], above: Sequence[Any] | None) -> Iterable[tuple[str | Markup, str]]:
         """Format a row: text and CSS classes of each cell; a label is not repeated from the row above."""

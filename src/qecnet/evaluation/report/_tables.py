@@ -260,7 +260,7 @@ def _level_columns(found: Robustness) -> Iterator[Column]:
 
 def _level_cells(found: Robustness, kind: str, level: float) -> Iterator[Any]:
     for result in found.values():
-        one = next((row for row in result.levels if (row.kind, row.level) == (kind, level)), None)
+        one = result.by_level.get((kind, level))
         yield from (one and one.points, one, *(one and getattr(one, name) for _, name in _ERRORS))
 
 
