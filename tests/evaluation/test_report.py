@@ -262,6 +262,12 @@ def test_the_header_gives_the_held_out_share(page):
     assert "the 100 training shapes of procedural shapes (10% of them held out) for 12 epochs" in page.text
 
 
+def test_the_header_names_the_only_part_that_was_trained(strict):
+    damage(strict / "settings.json", lambda settings: settings | {"start": "modelnet40", "only": "invariant"})
+    told = "Only the part invariant was trained; the other parts have the weights of modelnet40. Measured on"
+    assert told in Page(build_report(strict).page).text
+
+
 def test_a_baseline_has_no_poses_to_report(other):
     page = Page(build_report(other).page)
     assert page.text.count("it predicts no pose") == 3
