@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion, rotate
-from qecnet.datasets import make_shape
+from qecnet.algebra import angular_distance, conjugate, from_rotvec, multiply, random_quaternion, rotate
+from qecnet.datasets import make_shape, sample_view
 from qecnet.geometry import PointCloud
 from qecnet.models import Alignment
 from qecnet.models.refine import refine_alignment, residual
@@ -60,6 +60,35 @@ def test_a_scale_is_kept():
     assert angular_distance(found.rotation, plain.rotation) < 1e-5
     assert torch.allclose(found.matrix[:3, :3] / 1000, plain.matrix[:3, :3], atol=1e-5)
     assert torch.allclose(found.moved(small.points), plain.moved(source.points), atol=1e-4)
+
+
+@pytest.mark.parametrize("whole_first", [False, True])
+def test_a_view_and_a_whole_shape_are_refined_in_both_directions(whole_first):
+    pytest.importorskip("small_gicp")
+    whole, _ = scans()
+    seen = sample_view(make_shape("chair", 3), torch.Generator().manual_seed(0)).cloud
+    view = PointCloud(rotate(TURN, 7 * seen.points) + SHIFT)
+    start = about_right(whole, view)
+    if not whole_first:
+        back = conjugate(start.rotation)
+        start = replace(start, rotation=back, translation=-rotate(back, start.translation))
+        start = replace(start, residual=residual(start.moved(view.points), whole))
+    found = refine_alignment(start, *((whole, view) if whole_first else (view, whole)))
+    assert angular_distance(found.rotation, TURN if whole_first else conjugate(TURN)) < np.radians(1)
+
+
+def test_a_known_up_direction_is_kept():
+    pytest.importorskip("small_gicp")
+    source, target = scans()
+    up = torch.tensor([1.0, 2.0, -2.0], dtype=torch.float64) / 3
+    target = PointCloud(rotate(from_rotvec(1.2 * up), source.points) + SHIFT)
+    start = Alignment(from_rotvec(1.1 * up), SHIFT + 0.2, 0.0, Mock(), Mock())
+    start = replace(start, residual=residual(start.moved(source.points), target))
+    free, kept = refine_alignment(start, source, target), refine_alignment(start, source, target, up)
+    assert not torch.allclose(rotate(free.rotation, up), up, rtol=0, atol=1e-9)
+    assert torch.allclose(rotate(kept.rotation, up), up, rtol=0, atol=1e-12)
+    assert angular_distance(kept.rotation, from_rotvec(1.2 * up)) < np.radians(0.5)
+    assert kept.residual < start.residual / 2
 
 
 def test_what_lies_right_is_left_alone():

@@ -208,8 +208,7 @@ class Model:
             refine: whether to refine the result by registration (GICP), which needs the extra `qecnet[refine]`.
             scale: whether to estimate a scale too, see `find_units`.
             seed: of the sampling of points.
-            up: (3,), the known up direction of both shapes; the rotation is then about it, and only `refine` may tilt
-                it.
+            up: (3,), the known up direction of both shapes; the rotation is then about it.
             viewpoint: (3,), the place of the camera that saw the source from one side, as in `predict`.
 
         Returns:
@@ -226,7 +225,7 @@ class Model:
         translation = second.centre - factor * rotate(rotation, first.centre)
         found = Alignment(rotation, translation, 0.0, first, second, factor)
         found = replace(found, residual=residual(found.moved(before.points), after))
-        return refine_alignment(found, before, after) if refine else found
+        return refine_alignment(found, before, after, _direction(up)) if refine else found
 
     def embed(self, shapes: Sequence[Shape], *, seed: int = 0) -> Tensor:
         """Compute descriptors, which are invariant to rotation: similar shapes have a large inner product.

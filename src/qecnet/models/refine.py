@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from qecnet.algebra import canonicalize, from_matrix, multiply, rotate
+from qecnet.algebra import canonicalize, conjugate, from_matrix, multiply, nearest_with_up, rotate
 from qecnet.geometry import PointCloud
 from qecnet.models.answer import Alignment
 
@@ -30,22 +30,56 @@ def residual(moved: Tensor, target: PointCloud) -> float:
     Returns:
         The distance, in the units of the points.
     """
-    distances = cKDTree(target.points.double().numpy()).query(moved.double().numpy())[0]
-    return float(np.sqrt(np.mean(np.square(distances))))
+    return _distance(moved, target.points)
 
 
-def refine_alignment(alignment: Alignment, source: PointCloud, target: PointCloud) -> Alignment:
-    """Refine an alignment by registration; the result is kept if its residual is smaller."""
+def refine_alignment(
+    alignment: Alignment, source: PointCloud, target: PointCloud, up: Tensor | None = None
+) -> Alignment:
+    """Refine an alignment by registration.
+
+    The cloud with the smaller distance to the other is registered with the other: a scan of one side with the whole
+    shape, whichever of them is the source, because points of the whole have no counterpart in the scan.
+
+    Args:
+        alignment: the motion to start from.
+        source: the cloud that it moves.
+        target: the cloud to align it with.
+        up: (3,), unit: the rotation is changed about this direction only; None for any change.
+
+    Returns:
+        The refined alignment, or the given one if registration does not reduce that distance.
+    """
     there = target.normalized(torch.float64)
     moved = (alignment.moved(source.points) - there.centre) / there.scale
-    step = torch.from_numpy(_gicp(moved.numpy(), there.points.numpy()))
+    forth, back = _distance(moved, there.points), _distance(there.points, moved)
+    pair = moved.numpy(), there.points.numpy()
+    step = torch.from_numpy(_gicp(*pair) if forth <= back else np.linalg.inv(_gicp(*pair[::-1])))
     turn, shift = canonicalize(from_matrix(step[:3, :3])), step[:3, 3]
+    if up is not None:
+        middle = moved.mean(0)
+        level = _keep_up(turn, up)
+        turn, shift = level, rotate(turn, middle) + shift - rotate(level, middle)
+    after = rotate(turn, moved) + shift
+    if min(forth, back) <= (_distance(after, there.points) if forth <= back else _distance(there.points, after)):
+        return alignment
     rotation = canonicalize(multiply(turn, alignment.rotation))
     # The step was made in the target's own coordinates at radius 1.
     translation = rotate(turn, alignment.translation - there.centre) + shift * there.scale + there.centre
     found = replace(alignment, rotation=rotation, translation=translation)
-    after = residual(found.moved(source.points), target)
-    return replace(found, residual=after) if after < alignment.residual else alignment
+    return replace(found, residual=residual(found.moved(source.points), target))
+
+
+def _distance(points: Tensor, others: Tensor) -> float:
+    """The root mean square distance from points (N, 3) to the nearest of others (M, 3)."""
+    distances = cKDTree(others.double().numpy()).query(points.double().numpy())[0]
+    return float(np.sqrt(np.mean(np.square(distances))))
+
+
+def _keep_up(rotation: Tensor, up: Tensor) -> Tensor:
+    """The rotation about `up`, (3,), that is nearest to a rotation, (4,)."""
+    upright = nearest_with_up(torch.tensor([1.0, 0.0, 0.0, 0.0]).to(rotation), up)
+    return multiply(nearest_with_up(multiply(rotation, upright), up), conjugate(upright))
 
 
 def _gicp(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
