@@ -20,6 +20,7 @@ from qecnet.cli.main import app
 from qecnet.datasets import make_shape, sample_view
 from qecnet.formats import read, write
 from qecnet.formats.read import _load_standard_input as load_standard_input
+from qecnet.geometry import PointCloud
 
 QEC = Path(sys.executable).with_name("qec")
 TURN = random_quaternion((), generator=2, dtype=torch.float64)
@@ -247,6 +248,17 @@ def test_a_difference_of_units_is_noticed_and_corrected(run, folder, chair):
     assert np.allclose(matrix[:3, :3] @ matrix[:3, :3].T, 1e-6 * np.eye(3))
     there = as_mesh(read(folder / "millimetres.ply")).vertices.numpy() @ matrix[:3, :3].T + matrix[:3, 3]
     assert np.allclose(as_mesh(read(folder / "out.ply")).vertices.numpy(), there, atol=1e-6)
+
+
+def test_doubtful_alignments_are_noted(run, folder):
+    write(folder / "bed.ply", make_shape("bed", 1))
+    result = run("align", folder / "chair.ply", folder / "bed.ply")
+    assert result.exit_code == 0
+    assert "chair.ply: is classified as chair, the target as bed; the result may be wrong" in result.stderr
+    write(folder / "plane.xyz", PointCloud(torch.rand(200, 3) * torch.tensor([1.0, 1.0, 0.0])))
+    result = run("align", folder / "plane.xyz", folder / "plane.xyz", "--model", "upright")
+    assert [line.split(": ")[2].split(" (")[0] for line in result.stderr.splitlines()] == ["has a low confidence"] * 2
+    assert not run("align", folder / "chair.ply", folder / "turned.ply").stderr
 
 
 def test_what_cannot_be_aligned_is_one_sentence(run, folder):

@@ -73,6 +73,23 @@ def test_likely_candidates_are_the_fewest_with_that_share():
     assert answer.likely_candidates(0.5) == (a,)
     assert answer.likely_candidates(0.8) == (a, b)
     assert answer.likely_candidates(1.0) == (a, b, c)
+    assert answer.likely_candidates(0.0) == (a,)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.1, math.nan])
+def test_a_share_is_between_0_and_1(share):
+    with pytest.raises(ValueError, match="it must be from 0 to 1"):
+        make_answer().likely_candidates(share)
+
+
+def test_the_confidence_of_a_model_without_classes_is_that_of_the_up_direction():
+    pose, flipped = torch.eye(4, dtype=torch.float64)[:2]
+    answer = make_answer(Candidate(pose, 0.4), Candidate(flipped, 0.35), Candidate(pose, 0.25))
+    assert answer.confidence == answer.up_confidence == pytest.approx(0.65)
+    assert "confidence 0.65" in repr(answer)
+    assert replace(answer, classes=("chair", "bed"), activations=torch.tensor([0.2, 0.8])).confidence == pytest.approx(
+        0.8
+    )
 
 
 def test_the_confidence_of_an_up_is_that_of_all_candidates_with_it():

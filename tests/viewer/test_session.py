@@ -166,6 +166,7 @@ def test_a_camera_sees_one_side(session, request_of):
         header, arrays = unpack(session.respond(request_of(rotation, camera=camera)))
         assert header["view"]["camera"] == [*camera]
         assert 0.1 < header["view"]["visible"] < 0.7
+        assert not header["view"]["trained"]
         assert "shape.points" not in arrays
         assert distance_to(points, arrays["view.points"]).max() < 0.15
         assert len(arrays["view.points"]) == header["answer"]["points"] <= 2_000
@@ -173,6 +174,8 @@ def test_a_camera_sees_one_side(session, request_of):
     assert views["back"].mean(0)[1] > views["front"].mean(0)[1]
     np.testing.assert_allclose(views["back"].mean(0), views["turned"].mean(0), atol=0.05)
     assert "view" not in unpack(session.respond(request_of()))[0]
+    request = replace(request_of(camera=(0, 4, 0)), model="modelnet10")
+    assert unpack(session.respond(request))[0]["view"]["trained"]
     assert unpack(session.respond(request_of()))[0]["answer"] == whole["answer"]
 
 

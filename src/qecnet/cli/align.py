@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from qecnet.models import Alignment
 
 _UNLIKE = 4.0  # shapes of one class that differ more than this in size have other units
+_DOUBTFUL = 0.5  # confidences below this are reported
 
 
 def align(
@@ -61,13 +62,13 @@ def align(
         if output is not None:
             check_writable(output, force, (source.suffix.lower(), *SUFFIXES))
         found = load(model).align(source, target, refine=refine, scale=scale, seed=seed, up=up, viewpoint=viewpoint)
+        _warn(source, target, found)
         ratio = found.target.radius / found.source.radius
         if not scale and max(ratio, 1 / ratio) > _UNLIKE:
             units = find_units(ratio)[1]
             times = f"{max(ratio, 1 / ratio):,.0f} times {'smaller' if ratio > 1 else 'larger'}"
             why = f" ({units}?)" if units else ""
-            note = f"note: {source}: is {times} than the target{why}; --scale corrects this"
-            typer.echo(printable(note), err=True)
+            _note(f"{source}: is {times} than the target{why}; --scale corrects this")
         motion = Motion(to_matrix(found.rotation).numpy(), found.translation.numpy(), np.zeros(3), found.scale)
         copied = [] if output is None else move_file(source, output, motion)
         if transform_only:
@@ -78,6 +79,20 @@ def align(
             _print(found, scale)
             if copied:
                 typer.echo(printable(f"copied      {', '.join(map(str, copied))}"))
+
+
+def _warn(source: Path, target: Path, found: Alignment) -> None:
+    """Report predictions that make the alignment doubtful."""
+    first, second = found.source, found.target
+    if first.label != second.label:
+        _note(f"{source}: is classified as {first.label}, the target as {second.label}; the result may be wrong")
+    for path, answer in ((source, first), (target, second)):
+        if answer.confidence < _DOUBTFUL:
+            _note(f"{path}: has a low confidence ({answer.confidence:.2f}); the result may be wrong")
+
+
+def _note(text: str) -> None:
+    typer.echo(printable(f"note: {text}"), err=True)
 
 
 def _print_json(found: Alignment, motion: Motion, output: Path | None, copied: list[Path]) -> None:

@@ -124,7 +124,7 @@ def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]
     if result.error is not None:
         return {"file": result.name, "error": result.error}
     guess = result.label if result.has_classes else None
-    confidence = result.confidence if result.has_classes else result.up_confidence
+    confidence = result.confidence
     scores = result.scores if result.has_classes else {}
     return {
         "file": result.name,

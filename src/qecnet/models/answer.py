@@ -85,8 +85,9 @@ class Answer:
 
     @property
     def confidence(self) -> float:
-        """The activation of that capsule: the probability that the class is right."""
-        return float(self.activations.amax())
+        """The probability that the class is right; of a model without classes, that the up direction is."""
+        has_choice = self.has_classes or not self.verified
+        return float(self.activations.amax()) if has_choice else self.up_confidence
 
     @property
     def pose(self) -> Tensor:
@@ -132,11 +133,16 @@ class Answer:
             share: 0 to 1.
 
         Returns:
-            The likeliest candidates; all of them if together they have less.
+            The likeliest candidates, at least one; all of them if together they have less.
+
+        Raises:
+            ValueError: for a share that is not between 0 and 1.
         """
+        if not 0 <= share <= 1:
+            raise ValueError(f"share is {share}; it must be from 0 to 1")
         total, found = 0.0, []
         for candidate in self.candidates:
-            if total >= share:
+            if found and total >= share:
                 break
             found.append(candidate)
             total += candidate.probability

@@ -93,7 +93,9 @@ def prepare_shape(
     cloud = sample_shape(shape, config, seed, viewpoint)
     points = prepare(cloud, config)
     if not points.valid.any():
-        raise ValueError(f"{cloud.name}: has no surface (its points lie on a line, or far apart); give another shape")
+        raise ValueError(
+            f"{cloud.name}: has no surface (its points lie on a line, or are too few and too far apart); add points"
+        )
     return cloud.name, points, 1000 * (perf_counter() - start)
 
 

@@ -86,7 +86,8 @@ class Session:
         header: dict[str, Any] = {"id": request.id, "model": model.name}
         arrays: dict[str, Tensor] = layer_arrays(model.network, observation, request.layers)
         if view is not None:
-            header["view"] = {"camera": request.camera, "visible": view.visible}
+            trained = bool(model.settings.get("views"))
+            header["view"] = {"camera": request.camera, "visible": view.visible, "trained": trained}
             arrays["view.points"] = view.cloud.points
         for slot in slots:
             header |= slot.header

@@ -5,7 +5,7 @@ import { Quaternion } from "./three.min.js";
 import { CandidateStrip } from "./candidates.js";
 import { drawLayers, VotingRounds } from "./layers.js";
 import { Link } from "./link.js";
-import { plain, save, showAlignment, showAnswer, showComparison, showError } from "./panel.js";
+import { capital, plain, save, showAlignment, showAnswer, showComparison, showError } from "./panel.js";
 import { fromThree, toThree } from "./rotation.js";
 import { randomRotation, Stage } from "./scene.js";
 import { Sphere } from "./votes.js";
@@ -72,7 +72,7 @@ function open(opened) {
     return;
   }
   for (const list of [$("kind"), $("second-kind")]) {
-    list.replaceChildren(...session.gallery.map((kind) => new Option(plain(kind), kind)));
+    list.replaceChildren(...session.gallery.map((kind) => new Option(capital(plain(kind)), kind)));
   }
   if (session.file !== null) {
     $("kind").prepend(new Option(session.file, "", true, true));

@@ -4,6 +4,7 @@ import { degrees, describe, orientationError } from "./rotation.js";
 
 const $ = (id) => document.getElementById(id);
 export const plain = (name) => name.replaceAll("_", " ");
+export const capital = (name) => name.charAt(0).toUpperCase() + name.slice(1);
 const percent = (share) => `${(100 * share).toFixed(share > 0.9995 || share < 0.0005 ? 0 : share < 0.1 ? 1 : 0)}%`;
 const MOST_BARS = 12;
 
@@ -35,7 +36,8 @@ export const hasClasses = (answer) => Object.keys(answer.scores).length > 1;
 export function showAnswer({ answer, view, rotation, reference, milliseconds, rate }) {
   const named = hasClasses(answer);
   const points = `${answer.points.toLocaleString("en")} points` +
-    (view ? ` that the camera sees (${percent(view.visible)} of the surface)` : "");
+    (view ? ` that the camera sees (${percent(view.visible)} of the surface)` : "") +
+    (view && !view.trained ? "; this model was trained on whole shapes only" : "");
   $("kicker").textContent = named ? "Predicted class" : "Confidence in the up direction";
   $("label").textContent = named ? plain(answer.label) : percent(answer.up_confidence);
   $("confidence").textContent = named ? `${percent(answer.confidence)} confidence, from ${points}` : `within 10°, from ${points}`;
