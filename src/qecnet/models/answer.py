@@ -140,7 +140,7 @@ class Answer:
         """
         if not 0 <= share <= 1:
             raise ValueError(f"share is {share}; it must be from 0 to 1")
-        total, found = 0.0, []
+        total, found = 0.0, list[Candidate]()
         for candidate in self.candidates:
             if found and total >= share:
                 break
