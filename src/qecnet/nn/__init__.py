@@ -9,7 +9,16 @@ from .kernel import Nonlinearity, TransformKernel
 from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
 from .module import QECModule
 from .paper import PatchOrigin, QECConfig, QECNet
-from .prediction import Ballot, Orientations, PatchCapsules, Prediction, VotingRound, Whole
+from .prediction import (
+    Ballot,
+    Calibration,
+    Orientations,
+    PatchCapsules,
+    Prediction,
+    VotingRound,
+    Whole,
+    apply_temperature,
+)
 from .registry import (
     Network,
     NetworkConfig,
@@ -21,7 +30,7 @@ from .registry import (
     training_defaults,
 )
 from .routing import Gradients, Routed, route
-from .temperature import Calibration, apply_temperature, fit_calibration, right_poses
+from .temperature import fit_calibration, right_poses
 from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 

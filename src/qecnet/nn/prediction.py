@@ -1,4 +1,4 @@
-"""What networks give: a `Prediction` for each cloud, and on request how it came about."""
+"""What networks give: a `Prediction` for each cloud, its calibration, and on request how it came about."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -159,6 +159,47 @@ class Prediction:
         whole = self.whole and self.whole.select(index)
         chosen = (self.activations[index], self.poses[index], self.descriptor[index])
         return Prediction(*chosen, ballots, found, whole=whole)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Temperatures that make probabilities of activations; the defaults leave them as they are.
+
+    They do not change the order of the classes or candidates.
+
+    Attributes:
+        temperature: of the classes.
+        orientation_temperature: of the candidate orientations, for a network that compares any.
+    """
+
+    temperature: float = 1.0
+    orientation_temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name in ("temperature", "orientation_temperature"):
+            if not 1e-6 <= getattr(self, name) <= 1e6:
+                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 1e-6 to 1e6")
+
+
+def apply_temperature(activations: Tensor, temperature: float = 1.0) -> Tensor:
+    """Turn activations into probabilities: `softmax(log(activations) / temperature)`.
+
+    For a network with features, whose activations are those of a softmax, a temperature of 1 changes nothing. The
+    activations of the paper's network are independent sigmoids; their logarithms are used as scores all the same.
+
+    Args:
+        activations: (..., C).
+        temperature: above 1 for less confidence, below 1 for more.
+
+    Returns:
+        (..., C), which add up to 1.
+    """
+    return (log_positive(activations) / temperature).softmax(-1)
+
+
+def log_positive(activations: Tensor) -> Tensor:
+    """Take the logarithm of activations; 0 counts as the least positive number."""
+    return activations.clamp_min(torch.finfo(torch.float32).tiny).log()
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,39 +1,16 @@
-"""Calibration of activations by one number, the temperature, so that confidence matches accuracy.
-
-It is fitted on held-out shapes, and does not change the order of the classes. The probabilities of candidate
-orientations have a temperature of their own.
-"""
+"""Fits the temperatures of a `Calibration` on held-out shapes, so that confidence matches accuracy."""
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from ..algebra import conjugate, multiply
-from .prediction import Prediction
+from .prediction import Calibration, Prediction, log_positive
 
 _COLDEST, _HOTTEST = 0.01, 100.0
 _UP, _HEADING = math.cos(math.radians(10)), math.cos(math.radians(15))
-
-
-@dataclass(frozen=True)
-class Calibration:
-    """What makes probabilities of activations; the defaults leave them as they are.
-
-    Attributes:
-        temperature: of the classes.
-        orientation_temperature: of the candidate orientations, for a network that compares any.
-    """
-
-    temperature: float = 1.0
-    orientation_temperature: float = 1.0
-
-    def __post_init__(self) -> None:
-        for name in ("temperature", "orientation_temperature"):
-            if not 1e-6 <= getattr(self, name) <= 1e6:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 1e-6 to 1e6")
 
 
 def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations: Tensor) -> Calibration:
@@ -82,22 +59,6 @@ def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor
     return (2 * up - 1 > _UP) & (any_azimuth | (heading > _HEADING))
 
 
-def apply_temperature(activations: Tensor, temperature: float = 1.0) -> Tensor:
-    """Turn activations into probabilities: `softmax(log(activations) / temperature)`.
-
-    For a network with features, whose activations are those of a softmax, a temperature of 1 changes nothing. The
-    activations of the paper's network are independent sigmoids; their logarithms are used as scores all the same.
-
-    Args:
-        activations: (..., C).
-        temperature: above 1 for less confidence, below 1 for more.
-
-    Returns:
-        (..., C), which add up to 1.
-    """
-    return (_logarithms(activations) / temperature).softmax(-1)
-
-
 def fit_temperature(activations: Tensor, labels: Tensor) -> float:
     """Find the temperature under which the labels are most likely.
 
@@ -115,7 +76,7 @@ def fit_temperature(activations: Tensor, labels: Tensor) -> float:
         raise ValueError("there are no labels; a temperature is fitted on shapes that were held out")
     if bool((activations.argmax(-1) == labels).all()):
         return 1.0
-    scores = _logarithms(activations.double())
+    scores = log_positive(activations.double())
     right = scores.gather(-1, labels[:, None]).mean()
     low, high = 1 / _HOTTEST, 1 / _COLDEST
     for _ in range(60):
@@ -141,13 +102,8 @@ def fit_orientation_temperature(probabilities: Tensor, right: Tensor) -> float:
     tells = (right & there).any(-1) & (~right & there).any(-1)
     if not bool(tells.any()):
         return 1.0
-    right, scores = right[tells] & there[tells], _logarithms(probabilities[tells].double())
+    right, scores = right[tells] & there[tells], log_positive(probabilities[tells].double())
     scores = torch.where(there[tells], scores, -math.inf)
     tried = torch.logspace(-1, 1, 201, dtype=torch.float64)
-    losses = [-_logarithms(((scores / t).softmax(-1) * right).sum(-1)).mean() for t in tried]
+    losses = [-log_positive(((scores / t).softmax(-1) * right).sum(-1)).mean() for t in tried]
     return float(f"{tried[int(torch.stack(losses).argmin())]:.4g}")
-
-
-def _logarithms(activations: Tensor) -> Tensor:
-    """Of activations that may be 0."""
-    return activations.clamp_min(torch.finfo(torch.float32).tiny).log()
