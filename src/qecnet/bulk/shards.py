@@ -105,7 +105,7 @@ def merge_shards(results: Path, *, partial: bool = False) -> int:
     return len(journals)
 
 
-def find_shards(whole: Path, ending: str = "", *, partial: bool = False) -> list[Path]:
+def find_shards(whole: Path, ending: str, *, partial: bool) -> list[Path]:
     """Find the parts of a whole, in order: `index-01-of-16` and so on of `index`.
 
     Args:

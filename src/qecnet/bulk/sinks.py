@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TextIO
@@ -87,7 +87,8 @@ def print_csv(rows: Iterable[Row], columns: Columns, stream: TextIO, *, flush: b
         stream: where they are written.
         flush: whether to flush the stream after each line.
     """
-    names = [name for column, kind in columns.items() for name in _flat_names(column, kind)]
+    flat: dict[str, str] = {"quaternion": "wxyz", "scores": ""}
+    names = [name for column, kind in columns.items() for name in flat.get(kind, [column])]
     table = csv.DictWriter(stream, ["file", *names, "error"], extrasaction="ignore", lineterminator="\n")
     table.writeheader()
     for row in rows:
@@ -97,17 +98,10 @@ def print_csv(rows: Iterable[Row], columns: Columns, stream: TextIO, *, flush: b
             stream.flush()
 
 
-def _flat_names(column: str, kind: str) -> list[str]:
-    return {"quaternion": [*"wxyz"], "scores": []}.get(kind, [column])
-
-
 def _names(row: Row) -> dict[str, str]:
     """The texts that come from names of files, which need not be Unicode."""
-    return {name: _printable(row[name]) for name in ("file", "output", "error") if name in row}
-
-
-def _printable(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()
+    texts = {name: row[name] for name in ("file", "output", "error") if name in row}
+    return {name: text.encode(errors="backslashreplace").decode() for name, text in texts.items()}
 
 
 def _write_json(path: Path, rows: Iterable[Row], columns: Columns) -> None:
@@ -134,7 +128,7 @@ def _write_parquet(path: Path, rows: Iterable[Row], columns: Columns) -> None:
     schema = pyarrow.schema([*types.items(), ("error", pyarrow.string())])
     cells = (_cells(row, columns) for row in rows)
     with pyarrow.parquet.ParquetWriter(path, schema, compression="zstd") as table:
-        for group in _groups(cells):
+        while group := list(islice(cells, _GROUP)):
             table.write_table(pyarrow.Table.from_pylist(group, schema))
 
 
@@ -146,11 +140,6 @@ def _cells(row: Row, columns: Columns) -> Row:
         elif name in row and kind == "text" and row[name] is not None:
             cells[name] = str(cells[name])
     return cells
-
-
-def _groups(rows: Iterator[Row]) -> Iterator[list[Row]]:
-    while group := list(islice(rows, _GROUP)):
-        yield group
 
 
 _WRITERS = {".parquet": _write_parquet, ".csv": _write_csv, ".jsonl": _write_json}

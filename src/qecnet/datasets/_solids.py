@@ -87,8 +87,8 @@ def rod(start: Sequence[float], end: Sequence[float], radius: float, radius_at_e
     return tube(np.array([start, end], np.float64), [radius, radius if radius_at_end is None else radius_at_end])
 
 
-def tube(path: Float64Array, radii: Sequence[float] | float, sides: int = 12) -> Solid:
-    """A round bar along points (R, 3), of one radius or one for each point."""
+def tube(path: Float64Array, radii: Sequence[float] | float) -> Solid:
+    """A round bar with twelve sides along points (R, 3), of one radius or one for each point."""
     along = np.gradient(path, axis=0)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
     # Any direction will do that the path never takes: the one it takes least.
@@ -96,16 +96,16 @@ def tube(path: Float64Array, radii: Sequence[float] | float, sides: int = 12) ->
     u = np.cross(aside, along)
     u /= np.linalg.norm(u, axis=1, keepdims=True)
     v = np.cross(along, u)
-    angle = 2 * np.pi * np.arange(sides) / sides
+    angle = 2 * np.pi * np.arange(12) / 12
     around = np.cos(angle)[:, None] * u[:, None] + np.sin(angle)[:, None] * v[:, None]
     return loft(path[:, None] + np.broadcast_to(radii, len(path))[:, None, None] * around)
 
 
-def round_corners(path: Float64Array, steps: int = 5) -> Float64Array:
+def round_corners(path: Float64Array) -> Float64Array:
     """The path with each of its corners rounded."""
+    t = np.linspace(0, 1, 5)[:, None]
     pieces = [path[:1]]
     for before, corner, after in zip(path, path[1:], path[2:], strict=False):
-        t = np.linspace(0, 1, steps)[:, None]
         start, end = corner + 0.3 * (before - corner), corner + 0.3 * (after - corner)
         pieces.append((1 - t) ** 2 * start + 2 * t * (1 - t) * corner + t**2 * end)
     return np.concatenate([*pieces, path[-1:]])

@@ -25,7 +25,7 @@ class _Replacement(NamedTuple):
     style: bytes
 
 
-def find_words(text: bytes, start: int = 0) -> Words:
+def find_words(text: bytes, start: int) -> Words:
     """Every word of a text behind `start`. → (W, 2)"""
     blank = np.frombuffer(b" " + text[start:] + b" ", np.uint8) <= ord(" ")
     edges = np.flatnonzero(blank[1:] != blank[:-1]) + start

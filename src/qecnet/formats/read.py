@@ -178,18 +178,15 @@ def parse(data: bytes, suffix: str) -> Parts:
 
 
 def find_format(data: bytes, suffix: str) -> Format:
-    """The format of a file's bytes, whatever extension its path has."""
+    """The format of a file, by its content, or else by its extension."""
     if not data or data.isspace():
         raise Malformed("is empty; give a file that holds a shape")
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Malformed("is UTF-16 text; save it as UTF-8 or ASCII")
-    form = _by_content(data.removeprefix(BYTE_ORDER_MARK)) or BY_SUFFIX.get(suffix)
+    data = data.removeprefix(BYTE_ORDER_MARK)
+    text = blank_comments(data[:_HEAD]).lstrip()
+    form = next((one for one in FORMATS if one.matches(data, text)), BY_SUFFIX.get(suffix))
     if form is None:
         known = ", ".join(name[1:].upper() for name in SUFFIXES)
         raise Malformed(f"is not in a format that can be read; save it as one of {known}")
     return form
-
-
-def _by_content(data: bytes) -> Format | None:
-    text = blank_comments(data[:_HEAD]).lstrip()
-    return next((form for form in FORMATS if form.matches(data, text)), None)

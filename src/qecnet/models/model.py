@@ -272,7 +272,7 @@ class Model:
         """D, the number of values in a descriptor."""
         return self.network.descriptor_size
 
-    def _answers(self, prepared: Sequence[Prepared], up: Tensor | None = None) -> list[Answer | Failure]:
+    def _answers(self, prepared: Sequence[Prepared], up: Tensor | None) -> list[Answer | Failure]:
         if not prepared:
             return []
         start = perf_counter()

@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 _CANDIDATES = 24
 
@@ -52,14 +53,11 @@ class Orientations:
     def best(poses: Tensor, probabilities: Tensor, any_azimuth: Tensor) -> "Orientations":
         """The 24 likeliest of one cloud's poses (K, 4) with probabilities (K,), and any_azimuth (K,)."""
         order = probabilities.argsort(descending=True, stable=True)[:_CANDIDATES]
-        kept = poses.new_zeros(1, _CANDIDATES, 4)
-        kept[..., 0] = 1
-        kept[0, : len(order)] = poses[order]
-        share = poses.new_zeros(1, _CANDIDATES)
-        share[0, : len(order)] = probabilities[order]
-        is_open = any_azimuth.new_zeros(1, _CANDIDATES)
-        is_open[0, : len(order)] = any_azimuth[order]
-        return Orientations(kept, share, is_open)
+        padding = _CANDIDATES - len(order)
+        identity = torch.eye(4, dtype=poses.dtype, device=poses.device)[0]
+        kept = torch.cat((poses[order], identity.expand(padding, 4)))
+        share, is_open = (pad(values[order], (0, padding)) for values in (probabilities, any_azimuth))
+        return Orientations(kept[None], share[None], is_open[None])
 
     def calibrated_probabilities(self, temperature: float) -> Tensor:
         """Probabilities at a temperature, which add up to 1 unless all are 0. (clouds, 24)"""

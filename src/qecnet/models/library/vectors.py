@@ -60,7 +60,7 @@ class Vectors:
         except FileNotFoundError as error:
             raise ValueError(f"{path}: is missing; repair the index with qec index") from error
         except (OSError, RuntimeError, ValueError) as error:
-            raise _damage(path, first_line(error)) from error
+            raise ValueError(f"{path}: is damaged ({first_line(error)}); repair the index with qec index") from error
 
     def search(self, query: Floats, count: int) -> Keys:
         """The keys of the codes that are nearest to that of (D,), approximately, best first. → (at most count,)"""
@@ -72,9 +72,7 @@ class Vectors:
         self._index.reset()  # type: ignore[no-untyped-call]
 
 
-def write_vectors(
-    path: Path, codes: Codes, blocks: Iterable[tuple[Keys, Floats]], before: Vectors | None = None
-) -> None:
+def write_vectors(path: Path, codes: Codes, blocks: Iterable[tuple[Keys, Floats]], before: Vectors | None) -> None:
     """Write codes of descriptors and the graph to search them, whole or not at all.
 
     Args:
@@ -120,10 +118,6 @@ def _named(path: Path) -> Iterator[None]:
         yield
     except RuntimeError as error:
         raise OSError(f"{path}: cannot be written ({first_line(error)}); what was added before is kept") from error
-
-
-def _damage(path: Path, reason: str) -> ValueError:
-    return ValueError(f"{path}: is damaged ({reason}); repair the index with qec index")
 
 
 def _check_file(file: BinaryIO, width: int) -> tuple[int, int]:
