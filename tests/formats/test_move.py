@@ -211,6 +211,17 @@ def test_other_arrays_and_columns_are_kept():
     assert np.load(io.BytesIO(move_bytes(FILES["columns.npy"], ".npy", MOTION))).dtype == np.float32
 
 
+@pytest.mark.filterwarnings("error")
+def test_rows_that_are_not_finite_stay_as_they_are():
+    rows = BOTH.copy()
+    rows[3:6, :3] = [[np.nan, 1, 2], [np.inf, 1, 2], [-np.inf, np.inf, 2]]
+    rows[7, 3:] = np.nan
+    after = np.load(io.BytesIO(move_bytes(saved(np.save, rows), ".npy", MOTION)))
+    assert np.array_equal(after[3:6, :3], rows[3:6, :3], equal_nan=True)
+    assert np.isnan(after[7, 3:]).all()
+    assert np.allclose(after[6:, :3], MOTION.points(POINTS[6:]))
+
+
 def test_integer_coordinates_in_a_binary_file_cannot_be_moved():
     header = b"ply\nformat binary_little_endian 1.0\nelement vertex 9\n"
     header += b"".join(f"property int {axis}\n".encode() for axis in "xyz") + b"end_header\n"

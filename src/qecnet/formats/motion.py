@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,9 +38,11 @@ class Motion:
             points: (N, 3).
 
         Returns:
-            (N, 3).
+            (N, 3). Rows that are not finite stay as they are.
         """
-        return self.scale * self.directions(points - self.about) + (self.about + self.translation)
+        return _change_finite(
+            points, lambda rows: self.scale * ((rows - self.about) @ self.rotation.T) + (self.about + self.translation)
+        )
 
     def directions(self, directions: Float64Array) -> Float64Array:
         """Rotate normals, which have no position and keep their length.
@@ -49,10 +51,9 @@ class Motion:
             directions: (N, 3).
 
         Returns:
-            (N, 3).
+            (N, 3). Rows that are not finite stay as they are.
         """
-        rotated: Float64Array = directions @ self.rotation.T
-        return rotated
+        return _change_finite(directions, lambda rows: rows @ self.rotation.T)
 
     @property
     def matrix(self) -> Float64Array:
@@ -61,6 +62,16 @@ class Motion:
         matrix[:3, :3] = self.scale * self.rotation
         matrix[:3, 3] = self.points(np.zeros((1, 3)))[0]
         return matrix
+
+
+def _change_finite(rows: Float64Array, change: Callable[[Float64Array], Float64Array]) -> Float64Array:
+    """The rows with `change` applied to those that are finite: organised clouds have NaN where nothing was seen."""
+    finite = np.isfinite(rows).all(-1)
+    if finite.all():
+        return change(rows)
+    changed = rows.copy()
+    changed[finite] = change(rows[finite])
+    return changed
 
 
 def move_columns(columns: Mapping[str, NDArray[Any]], normals: tuple[str, ...], motion: Motion) -> None:
