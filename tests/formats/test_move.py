@@ -59,16 +59,18 @@ def pcd(kind: str) -> bytes:
     return header + len(packed).to_bytes(4, "little") + len(raw).to_bytes(4, "little") + packed
 
 
-def ply(kind: str) -> bytes:
+def ply(kind: str, number: str = "double") -> bytes:
     order = {"binary_little_endian": "<", "binary_big_endian": ">", "ascii": "<"}[kind]
     names = ["x", "red", "y", "z", "nx", "ny", "nz"]
     header = (
         f"ply\nformat {kind} 1.0\ncomment made by hand\nelement before 2\nproperty list uchar int things\n"
         "element vertex 30\n"
-        + "".join(f"property {'uchar' if name == 'red' else 'double'} {name}\n" for name in names)
+        + "".join(f"property {'uchar' if name == 'red' else number} {name}\n" for name in names)
         + "element face 2\nproperty list uchar int vertex_indices\nproperty float quality\nend_header\n"
     )
-    table = np.zeros(30, [(name, "u1" if name == "red" else order + "f8") for name in names])
+    table = np.zeros(
+        30, [(name, "u1" if name == "red" else order + {"double": "f8", "float": "f4"}[number]) for name in names]
+    )
     for place, axis in enumerate("xyz"):
         table[axis], table[f"n{axis}"] = POINTS[:, place], NORMALS[:, place]
     table["red"] = np.arange(30)
@@ -168,6 +170,65 @@ def test_points_and_normals_move_and_faces_stay(name, tmp_path):
         assert np.allclose(turned, MOTION.directions(normals), atol=2e-6)
     assert (faces is None) == (same is None)
     assert faces is None or (faces == same).all()
+
+
+FAR = Motion(MOTION.rotation, np.array([500_000.0, 5_600_000.0, 300.0]), np.zeros(3))
+SINGLE = {
+    **{f"{kind}.ply": ply(kind, "float") for kind in ("ascii", "binary_little_endian", "binary_big_endian")},
+    **{f"{kind}.pcd": pcd(kind) for kind in ("ascii", "binary", "binary_compressed")},
+    "columns.npy": FILES["columns.npy"],
+    "single.npz": saved(np.savez_compressed, points=POINTS.astype(np.float32), label=np.array(3)),
+    "short.xyz": ("1e-5 0 0\n" + "".join(" ".join(f"{v:.3g}" for v in row) + "\n" for row in POINTS)).encode(),
+}
+
+
+@pytest.mark.parametrize("name", SINGLE)
+def test_a_shape_keeps_its_detail_far_from_the_origin(name, tmp_path):
+    suffix = "." + name.split(".")[1]
+    before, after = SINGLE[name], move_bytes(SINGLE[name], suffix, FAR)
+    points, normals, faces = shape_in(name, before, tmp_path)
+    moved, turned, same = shape_in(name, after, tmp_path)
+    assert np.allclose(moved, FAR.points(points), rtol=0, atol=1e-5)
+    assert faces is None or (faces == same).all()
+    assert normals is None or np.allclose(turned, FAR.directions(normals), atol=1e-6)
+
+
+def test_only_coordinates_become_doubles():
+    for kind in ("ascii", "binary_big_endian"):
+        before, after = ply(kind, "float"), move_bytes(ply(kind, "float"), ".ply", FAR)
+        start = before.index(b"end_header")
+        wide = re.sub(rb"float (?=[xyz]\n)", b"double ", before[:start])
+        assert after.startswith(wide + b"end_header")
+        assert after.endswith(before[-20:])
+    for kind in ("ascii", "binary", "binary_compressed"):
+        before, after = pcd(kind), move_bytes(pcd(kind), ".pcd", FAR)
+        header = before.split(b"DATA")[0].replace(b"SIZE 4 4 4 1 4 4 4 4", b"SIZE 4 8 8 1 8 4 4 4")
+        assert after.startswith(header + b"DATA")
+    table = move_bytes(pcd("binary"), ".pcd", FAR).removesuffix(b"behind")[-30 * 43 :]
+    assert [int.from_bytes(table[43 * row :][:4], "little") for row in range(30)] == [*range(30)]
+    assert {table[43 * row :][20:23] for row in range(30)} == {b"\7\7\7"}
+
+
+def test_a_type_is_kept_where_it_was_as_coarse_before(tmp_path):
+    far = saved(np.save, FAR.points(POINTS).astype(np.float32))
+    about = Motion(MOTION.rotation, np.zeros(3), FAR.translation)
+    assert np.load(io.BytesIO(move_bytes(far, ".npy", about))).dtype == np.float32
+    (tmp_path / "a.stl").write_bytes(FILES["binary.stl"])
+    move_file(tmp_path / "a.stl", tmp_path / "b.stl", MOTION)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [("binary.stl", "b.stl"), ("plain.off", "b.stl"), ("plain.off", "b.glb")]
+)
+def test_a_format_without_doubles_is_refused_far_from_the_origin(source, target, tmp_path):
+    pytest.importorskip("trimesh")
+    (tmp_path / source).write_bytes(FILES[source])
+    with pytest.raises(ValueError, match=r"stores coordinates as float32, .*; write it as PLY or OBJ$"):
+        move_file(tmp_path / source, tmp_path / target, FAR)
+    assert not (tmp_path / target).exists()
+    move_file(tmp_path / source, tmp_path / "b.ply", FAR)
+    moved, there = as_mesh(read(tmp_path / "b.ply")), as_mesh(read(tmp_path / source))
+    assert np.allclose(moved.vertices.numpy(), FAR.points(there.vertices.numpy()), rtol=0, atol=1e-6)
 
 
 def numbers_of(data: bytes) -> list[float]:

@@ -83,15 +83,18 @@ def _style(data: bytes, words: Words, values: Float64Array) -> bytes:
     first = int(words[:, 0].min())
     characters = np.frombuffer(data, np.uint8)[first : int(words[:, 1].max())]
     exponents = _inside(np.flatnonzero((characters | 0x20) == ord("e")) + first, words)
+    finite = values[np.isfinite(values).all(-1)]
+    largest = float(np.abs(finite).max(initial=0.0))
+    size = float(np.ptp(finite, axis=0).max()) or largest if len(finite) else 0.0
+    needed = significant = 0
+    if 0 < size < np.inf:
+        needed = _DIGITS - 1 - int(np.floor(np.log10(size)))
+        significant = needed + 1 + int(np.floor(np.log10(largest)))
     if len(exponents):
         mantissa = int((exponents[:, 0] - exponents[:, 1]).max())
-        return b"%%.%dg" % min(max(mantissa, _DIGITS), 17)
+        return b"%%.%dg" % min(max(mantissa, _DIGITS, significant), 17)
     points = _inside(np.flatnonzero(characters == ord(".")) + first, words)
-    decimals = int((points[:, 2] - points[:, 0]).max()) - 1 if len(points) else 0
-    finite = values[np.isfinite(values).all(-1)]
-    size = float(np.ptp(finite, axis=0).max() or np.abs(finite).max()) if len(finite) else 0.0
-    needed = _DIGITS - 1 - int(np.floor(np.log10(size))) if 0 < size < np.inf else 0
-    decimals = max(decimals, needed)
+    decimals = max(int((points[:, 2] - points[:, 0]).max()) - 1 if len(points) else 0, needed)
     return b"%.17g" if decimals > 17 else b"%%.%df" % decimals
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from qecnet.formats._encoding import cloud_table
 from qecnet.formats._format import Format, has_signature
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size, find_normals, parts_from_table
-from qecnet.formats.motion import Motion
+from qecnet.formats.motion import Motion, needs_double
 from qecnet.geometry import PointCloud
 
 _DEFLATE_RATIO = 1032  # the most that deflate can do: 258 bytes in two bits
@@ -94,7 +94,8 @@ def _move_npy(data: bytes, motion: Motion) -> bytes:
 
 def _move_array(rows: NDArray[Any], motion: Motion) -> bytes:
     values = _as_float(rows)
-    moved = np.array(rows, rows.dtype if rows.dtype.kind == "f" else np.float64, order="K")
+    is_kept = rows.dtype.kind == "f" and not needs_double(values[:, :3], motion, [rows.dtype])
+    moved = np.array(rows, rows.dtype if is_kept else np.float64, order="K")
     moved[:, :3] = motion.points(values[:, :3])
     normals = find_normals(values)
     if normals is not None:

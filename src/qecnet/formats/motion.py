@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ from qecnet.formats._parts import Malformed, stack_columns
 
 Float64Array = NDArray[np.float64]
 XYZ = ("x", "y", "z")
+_DETAIL = 1e-5  # share of a shape's size that coordinates have to resolve
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +83,51 @@ def move_columns(columns: Mapping[str, NDArray[Any]], normals: tuple[str, ...], 
             check_float([columns[name].dtype.kind == "f" for name in names])
             for name, column in zip(names, move(values).T, strict=True):
                 columns[name][:] = column
+
+
+def needs_double(points: Float64Array, motion: Motion, dtypes: Iterable[np.dtype[Any]]) -> bool:
+    """Whether moved points would lose detail in the types that a file stores them in.
+
+    They do if the distance between neighbouring numbers of the coarsest type, at the largest coordinate after the
+    motion, is more than 1e-5 of the shape's size and more than twice what it was before the motion.
+
+    Args:
+        points: (N, 3), before the motion.
+        motion: where they go.
+        dtypes: of x, y and z.
+    """
+    dtype = min(dtypes, key=lambda one: one.itemsize)
+    return _is_coarser(dtype, motion.points(points), 2 * motion.scale * _spacing(dtype, points))
+
+
+def check_single(points: Float64Array, kind: str) -> None:
+    """Raise `Malformed` for points (N, 3) that would lose detail as float32, all that the format `kind` can store."""
+    with np.errstate(over="ignore"):
+        is_exact = np.array_equal(points.astype(np.float32), points, equal_nan=True)
+    if not is_exact and _is_coarser(np.dtype(np.float32), points, 0.0):
+        raise too_coarse(kind)
+
+
+def too_coarse(kind: str) -> Malformed:
+    """The error for points that would lose detail in the format `kind`."""
+    return Malformed(
+        f"{kind} stores coordinates as float32, which is too coarse for this shape so far from the origin; "
+        "write it as PLY or OBJ"
+    )
+
+
+def _is_coarser(dtype: np.dtype[Any], points: Float64Array, allowed: float) -> bool:
+    """Whether a type resolves points (N, 3) neither to `_DETAIL` of their size nor to the distance `allowed`."""
+    finite = points[np.isfinite(points).all(1)]
+    size = float(np.ptp(finite, axis=0).max()) if len(finite) else 0.0
+    return len(finite) > 0 and not _spacing(dtype, points) <= max(_DETAIL * size, allowed)
+
+
+def _spacing(dtype: np.dtype[Any], points: Float64Array) -> float:
+    """The distance between neighbouring numbers of a type at the largest coordinate; NaN if it cannot hold that."""
+    finite = points[np.isfinite(points).all(1)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        return float(np.spacing(dtype.type(np.abs(finite).max(initial=0.0))))
 
 
 def check_float(are_floats: list[bool]) -> None:

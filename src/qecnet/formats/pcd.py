@@ -15,12 +15,13 @@ from qecnet.formats._format import Format, has_start
 from qecnet.formats._numbers import parse_numbers
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size, stack_columns
 from qecnet.formats._rewriting import find_words, move_named_words
-from qecnet.formats.motion import XYZ, Motion, move_columns
+from qecnet.formats.motion import XYZ, Motion, move_columns, needs_double
 from qecnet.geometry import PointCloud
 
 _HEADER = re.compile(rb"(.*?)^DATA[ \t]+(\w+)[ \t]*\r?\n", re.DOTALL | re.MULTILINE)
 _TYPES = {t: f"<{t.lower()}" for t in ("F4", "F8", "I1", "I2", "I4", "I8", "U1", "U2", "U4", "U8")}
 _VIEWPOINT = re.compile(rb"^[ \t]*VIEWPOINT\b[^\r\n]*(\r\n|\n|\r)", re.MULTILINE)
+_SIZE = re.compile(rb"^[ \t]*SIZE[ \t]+([^\r\n]*)", re.MULTILINE)
 _LZF_RATIO = 88  # three bytes of LZF become 264 at the most
 _NORMALS = ("normal_x", "normal_y", "normal_z")
 _NO_VIEWPOINT = ["0", "0", "0", "1", "0", "0", "0"]
@@ -174,6 +175,11 @@ def _move(data: bytes, motion: Motion) -> bytes:
     if header.viewpoint is not None:
         data = _move_viewpoint(data, header, header.viewpoint, motion)
         header = _parse_header(data)
+    points = _parse(data).points
+    types = [np.dtype(field.type) for field in header.fields if field.name in XYZ]
+    if all(dtype.kind == "f" for dtype in types) and needs_double(points, motion, types):
+        data = _with_double(data, header)
+        header = _parse_header(data)
     before, body = data[: header.end], data[header.end :]
     if header.encoding == b"ascii":
         names = [name for field in header.fields for name in (field.name, *[""] * (field.items - 1))]
@@ -182,6 +188,31 @@ def _move(data: bytes, motion: Motion) -> bytes:
     moved = bytearray(_decompress(body, header.points * header.row) if is_packed else body)
     move_columns(_columns(moved, header), _NORMALS, motion)
     return before + (_compress(bytes(moved)) if is_packed else moved)
+
+
+def _with_double(data: bytes, header: _Header) -> bytes:
+    """The file with x, y and z as doubles."""
+    sizes = iter(header.fields)
+    line = _SIZE.search(data, 0, header.end)
+    assert line is not None
+    words = re.sub(rb"\S+", lambda word: b"8" if next(sizes).name in XYZ else word[0], line[1])
+    before = data[: line.start(1)] + words + data[line.end(1) : header.end]
+    body = data[header.end :]
+    if header.encoding == b"ascii":
+        return before + body
+    is_packed = header.encoding == b"binary_compressed"
+    raw = _decompress(body, header.points * header.row) if is_packed else body
+    wide = [field._replace(type="<f8") if field.name in XYZ else field for field in header.fields]
+    if is_packed:
+        starts = np.cumsum([0, *(header.points * field.size for field in header.fields[:-1])]).tolist()
+        blocks = [
+            np.frombuffer(raw, old.type, header.points * old.items, start).astype(new.type).tobytes()
+            for old, new, start in zip(header.fields, wide, starts, strict=True)
+        ]
+        return before + _compress(b"".join(blocks))
+    rows = (np.dtype([(str(i), f.type, (f.items,)) for i, f in enumerate(fields)]) for fields in (header.fields, wide))
+    table = np.frombuffer(raw, next(rows), header.points)
+    return before + table.astype(next(rows)).tobytes() + raw[table.nbytes :]
 
 
 def _move_viewpoint(data: bytes, header: _Header, viewpoint: NDArray[np.float64], motion: Motion) -> bytes:

@@ -15,7 +15,7 @@ from qecnet.formats._format import Format, has_start
 from qecnet.formats._numbers import parse_numbers
 from qecnet.formats._parts import Malformed, Parts, stack_columns, to_integers, triangulate
 from qecnet.formats._rewriting import find_words, move_named_words
-from qecnet.formats.motion import XYZ, Motion, check_float, move_columns
+from qecnet.formats.motion import XYZ, Motion, check_float, move_columns, needs_double
 from qecnet.geometry import Mesh, PointCloud
 
 _TYPES = {
@@ -214,6 +214,11 @@ def _move(data: bytes, motion: Motion) -> bytes:
     for element in contents.stored[:place]:
         start += _size(contents.body[start:], element)
     declared = contents.elements[place]
+    points = stack_columns(_scalars(contents.body[start:], contents.stored[place]), XYZ)
+    assert points is not None  # `parse` has accepted the file
+    types = [np.dtype(p.type) for p in declared.properties if p.name in XYZ]
+    if all(dtype.kind == "f" for dtype in types) and needs_double(points, motion, types):
+        return _move(_with_double(data, contents, place, start), motion)
     if not contents.is_text:
         move_columns(_scalars(contents.body[start:], declared), _NORMALS, motion)
         return bytes(moved)
@@ -222,6 +227,27 @@ def _move(data: bytes, motion: Motion) -> bytes:
     first = start // 8
     words = find_words(data, contents.start)[first : first + declared.rows * len(names)]
     return move_named_words(data, words, names, _NORMALS, motion)
+
+
+def _with_double(data: bytes, contents: _Contents, place: int, start: int) -> bytes:
+    """The file with x, y and z as doubles; the vertices are the element at `place` and begin at `start` in the body."""
+    element = contents.elements[place]
+    head, body = data[: contents.start], data[contents.start :]
+    first, *blocks = re.split(rb"(?m)(?=^[ \t]*element[ \t])", head.replace(b"\r", b"\n"))
+    at = len(first) + sum(map(len, blocks[:place]))
+    block = head[at : at + len(blocks[place])]
+    block = re.sub(rb"(?<=[\r\n])([ \t]*property[ \t]+)float(32)?(?=[ \t]+[xyz][ \t]*[\r\n])", _name_double, block)
+    head = head[:at] + block + head[at + len(blocks[place]) :]
+    if contents.is_text:
+        return head + body
+    fields = [(str(i), p.type) for i, p in enumerate(element.properties)]
+    wide = [(str(i), p.type[0] + "f8" if p.name in XYZ else p.type) for i, p in enumerate(element.properties)]
+    table = np.frombuffer(body, np.dtype(fields), element.rows, start)
+    return head + body[:start] + table.astype(np.dtype(wide)).tobytes() + body[start + table.nbytes :]
+
+
+def _name_double(kind: re.Match[bytes]) -> bytes:
+    return kind[1] + (b"float64" if kind[2] else b"double")
 
 
 def _encode_cloud(cloud: PointCloud) -> bytes:

@@ -19,7 +19,7 @@ import numpy as np
 from qecnet.formats._beside import find_beside
 from qecnet.formats._format import Format, has_signature
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
-from qecnet.formats.motion import Motion
+from qecnet.formats.motion import Motion, check_single
 from qecnet.geometry import Mesh
 
 _GLB_HEADER = 12  # magic, version and length of the file
@@ -182,6 +182,8 @@ def _encoder(kind: str) -> Callable[[Mesh], bytes]:
     def encode(mesh: Mesh) -> bytes:
         trimesh = import_extra("trimesh", f"a {kind.upper()}")
         vertices, faces = mesh.vertices.double().numpy(force=True), mesh.faces.numpy(force=True)
+        if kind == "glb":
+            check_single(vertices, "GLB")
         exported: bytes = trimesh.Trimesh(vertices, faces, process=False).export(file_type=kind)
         return exported
 

@@ -12,7 +12,7 @@ from qecnet.formats._format import Format
 from qecnet.formats._numbers import blank_comments, parse_numbers
 from qecnet.formats._parts import Malformed, Parts
 from qecnet.formats._rewriting import find_triples, move_words
-from qecnet.formats.motion import Float64Array, Motion
+from qecnet.formats.motion import Float64Array, Motion, check_single, needs_double, too_coarse
 from qecnet.geometry import Mesh
 
 _HEADER = 84  # 80 bytes of anything and the number of triangles
@@ -73,6 +73,8 @@ def _move(data: bytes, motion: Motion) -> bytes:
     moved = bytearray(data)
     triangles = _triangles(moved)
     points: Float64Array = triangles["corners"].astype(np.float64).reshape(-1, 3)
+    if needs_double(points, motion, [np.dtype(np.float32)]):
+        raise too_coarse("binary STL")
     triangles["corners"] = motion.points(points).reshape(-1, 3, 3)
     triangles["normal"] = motion.directions(triangles["normal"].astype(np.float64))
     return bytes(moved)
@@ -80,6 +82,7 @@ def _move(data: bytes, motion: Motion) -> bytes:
 
 def _encode_mesh(mesh: Mesh) -> bytes:
     corners = mesh.vertices[mesh.faces].double().numpy(force=True)
+    check_single(corners.reshape(-1, 3), "STL")
     normals = np.cross(corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0])
     lengths = np.linalg.norm(normals, axis=1, keepdims=True)
     triangles = np.zeros(len(corners), _TRIANGLE)

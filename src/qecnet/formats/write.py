@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from qecnet.files import write_whole
+from qecnet.formats._parts import Malformed
 from qecnet.formats.read import BY_SUFFIX
 from qecnet.geometry import Mesh, PointCloud
 
@@ -21,7 +22,7 @@ def write(path: str | os.PathLike[str], shape: Mesh | PointCloud) -> None:
         shape: a mesh or a cloud.
 
     Raises:
-        ValueError: if the format cannot hold this kind of shape.
+        ValueError: if the format cannot hold this kind of shape, or only with less detail than it has.
         OSError: if the file cannot be written.
     """
     path = Path(path)
@@ -29,7 +30,11 @@ def write(path: str | os.PathLike[str], shape: Mesh | PointCloud) -> None:
     form = BY_SUFFIX[path.suffix.lower()]
     encode = form.encode_mesh if isinstance(shape, Mesh) else form.encode_cloud
     assert encode is not None
-    write_whole(path, encode(shape))  # type: ignore[arg-type]
+    try:
+        data = encode(shape)  # type: ignore[arg-type]
+    except Malformed as error:
+        raise ValueError(f"{path}: {error}") from error
+    write_whole(path, data)
 
 
 def check_format(path: Path, kind: type[Mesh | PointCloud]) -> None:
