@@ -283,6 +283,21 @@ def test_rows_that_are_not_finite_stay_as_they_are():
     assert np.allclose(after[6:, :3], MOTION.points(POINTS[6:]))
 
 
+@pytest.mark.parametrize("ending", ["\n", "\r\n"])
+@pytest.mark.parametrize("viewpoint", ["VIEWPOINT 1 2 3 1 0 0 0\n", ""])
+def test_a_viewpoint_moves_along_and_keeps_its_place_in_the_header(ending, viewpoint):
+    header = pcd("ascii").decode().split("DATA")[0].replace("WIDTH 30\nHEIGHT 1\n", f"WIDTH 15\nHEIGHT 2\n{viewpoint}")
+    body = "DATA" + pcd("ascii").decode().split("DATA")[1]
+    after = move_bytes((header + body).replace("\n", ending).encode(), ".pcd", BACK).decode()
+    lines_after = after.split("DATA")[0].split(ending)
+    assert [line.split()[0] for line in lines_after if line] == (
+        "VERSION FIELDS SIZE TYPE COUNT WIDTH HEIGHT VIEWPOINT POINTS".split()
+    )
+    assert after.count("\n") == after.count(ending)
+    camera = [float(word) for word in lines_after[7].split()[1:4]]
+    assert np.allclose(camera, BACK.points(np.array([[1, 2, 3] if viewpoint else [0, 0, 0]], np.float64))[0])
+
+
 def test_integer_coordinates_in_a_binary_file_cannot_be_moved():
     header = b"ply\nformat binary_little_endian 1.0\nelement vertex 9\n"
     header += b"".join(f"property int {axis}\n".encode() for axis in "xyz") + b"end_header\n"

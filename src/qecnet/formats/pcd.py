@@ -20,7 +20,8 @@ from qecnet.geometry import PointCloud
 
 _HEADER = re.compile(rb"(.*?)^DATA[ \t]+(\w+)[ \t]*\r?\n", re.DOTALL | re.MULTILINE)
 _TYPES = {t: f"<{t.lower()}" for t in ("F4", "F8", "I1", "I2", "I4", "I8", "U1", "U2", "U4", "U8")}
-_VIEWPOINT = re.compile(rb"^[ \t]*VIEWPOINT\b[^\r\n]*(\r\n|\n|\r)", re.MULTILINE)
+_VIEWPOINT = re.compile(rb"^[ \t]*VIEWPOINT\b[^\r\n]*", re.MULTILINE)
+_AFTER_VIEWPOINT = re.compile(rb"^[ \t]*(POINTS|DATA)\b", re.MULTILINE)
 _SIZE = re.compile(rb"^[ \t]*SIZE[ \t]+([^\r\n]*)", re.MULTILINE)
 _LZF_RATIO = 88  # three bytes of LZF become 264 at the most
 _NORMALS = ("normal_x", "normal_y", "normal_z")
@@ -224,9 +225,13 @@ def _move_viewpoint(data: bytes, header: _Header, viewpoint: NDArray[np.float64]
     except ValueError:  # a quaternion of zeros
         turn = viewpoint[3:]
     line = "VIEWPOINT " + " ".join(repr(float(value)) for value in (*place, *turn))
-    before = _VIEWPOINT.sub(b"", data[: header.end])
-    at = before.rindex(b"DATA")
-    return before[:at] + line.encode() + b"\n" + before[at:] + data[header.end :]
+    place = _VIEWPOINT.search(data, 0, header.end)
+    if place is not None:
+        return data[: place.start()] + line.encode() + data[place.end() :]
+    after = _AFTER_VIEWPOINT.search(data, 0, header.end)
+    assert after is not None  # every header ends with DATA
+    ending = b"\r\n" if b"\r\n" in data[: header.end] else b"\n"
+    return data[: after.start()] + line.encode() + ending + data[after.start() :]
 
 
 def _encode_cloud(cloud: PointCloud) -> bytes:
