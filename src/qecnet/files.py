@@ -6,6 +6,7 @@ import json
 import os
 import secrets
 import stat
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -52,6 +53,25 @@ def replace_when_done(path: Path, mode: int | None = None) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
+
+
+def find_write_obstacle(folder: Path) -> str:
+    """Find out why no file can be created in a folder, before work is done that would be lost.
+
+    Args:
+        folder: need not exist; then the nearest folder above it that exists is tried.
+
+    Returns:
+        The reason in a few words; empty if a file can be created.
+    """
+    place = next(one for one in (folder, *folder.parents) if os.path.lexists(one))
+    if not place.is_dir():
+        return f"{place} is not a folder"
+    try:
+        tempfile.TemporaryFile(dir=place).close()  # `os.access` lets root write where nothing can be created
+    except OSError as error:
+        return f"{(error.strerror or str(error)).lower()} in {place}"
+    return ""
 
 
 def write_whole(path: Path, data: bytes, mode: int | None = None) -> None:

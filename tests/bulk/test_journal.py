@@ -202,6 +202,12 @@ def test_a_damaged_journal_is_one_sentence(tmp_path):
         Journal(tmp_path / "bad.journal", ORIGIN)
 
 
+def test_a_journal_that_cannot_be_opened_promises_nothing(tmp_path):
+    (tmp_path / "results.csv.journal").mkdir()
+    with pytest.raises(OSError, match=r"cannot be opened \(unable to open database file\); change its permissions"):
+        Journal(tmp_path / "results.csv.journal", ORIGIN)
+
+
 def test_a_full_disk_keeps_what_was_committed(open_journal, files):
     journal = open_journal()
     plan(journal, files)

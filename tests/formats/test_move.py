@@ -291,7 +291,7 @@ def test_a_viewpoint_moves_along_and_keeps_its_place_in_the_header(ending, viewp
     after = move_bytes((header + body).replace("\n", ending).encode(), ".pcd", BACK).decode()
     lines_after = after.split("DATA")[0].split(ending)
     assert [line.split()[0] for line in lines_after if line] == (
-        "VERSION FIELDS SIZE TYPE COUNT WIDTH HEIGHT VIEWPOINT POINTS".split()
+        ["VERSION", "FIELDS", "SIZE", "TYPE", "COUNT", "WIDTH", "HEIGHT", "VIEWPOINT", "POINTS"]
     )
     assert after.count("\n") == after.count(ending)
     camera = [float(word) for word in lines_after[7].split()[1:4]]

@@ -27,6 +27,8 @@ CREATE INDEX pending ON files (file) WHERE row IS NULL AND error IS NULL;
 CREATE INDEX failed ON files (file) WHERE error IS NOT NULL;
 """
 _PENDING = "row IS NULL AND error IS NULL"
+_NOT_OPENED = "change its permissions, or choose another name"
+_INTERRUPTED = "finished work is kept; run the same command again to continue"
 
 
 class Journal:
@@ -47,7 +49,7 @@ class Journal:
         self.path = path
         if origin is None and not path.is_file():
             raise ValueError(f"{path}: does not exist; give the results of a run with --shard")
-        with self._errors():
+        with self._errors("opened", _NOT_OPENED):
             self._base = sqlite3.connect(path, timeout=1.0)
             self._base.text_factory = lambda data: data.decode("utf-8", "surrogatepass")
         try:
@@ -60,7 +62,7 @@ class Journal:
 
     def _read_about(self, origin: Origin | None) -> tuple[Origin, bool]:
         """The origin of the rows, and whether nothing is pending; a new journal gets that origin."""
-        with self._errors():
+        with self._errors("opened", _NOT_OPENED):
             # One writer, no shared memory: this works on network file systems, too.
             self._base.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._base.execute("BEGIN IMMEDIATE" if origin else "BEGIN")
@@ -177,15 +179,14 @@ class Journal:
                 yield key, modified or 0, {"file": os.fsdecode(key), **values}
 
     @contextmanager
-    def _errors(self) -> Iterator[None]:
+    def _errors(self, verb: str = "written", remedy: str = _INTERRUPTED) -> Iterator[None]:
         """Raise errors of SQLite as one sentence."""
         try:
             yield
         except sqlite3.OperationalError as error:
             if "locked" in str(error):
                 raise OSError(f"{self.path}: is in use by another run; wait for it, or choose another name") from error
-            remedy = "finished work is kept; run the same command again to continue"
-            raise OSError(f"{self.path}: cannot be written ({error}); {remedy}") from error
+            raise OSError(f"{self.path}: cannot be {verb} ({error}); {remedy}") from error
         except sqlite3.DatabaseError as error:
             raise ValueError(
                 f"{self.path}: is damaged ({error}); choose another name, or delete the results and their journal"

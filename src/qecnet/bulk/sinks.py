@@ -9,7 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
-from qecnet.files import name_write_errors, replace_when_done
+from qecnet.files import find_write_obstacle, name_write_errors, replace_when_done
 
 Row = dict[str, Any]
 """What is known of a file: `file` and either `error` or the values of all columns."""
@@ -47,6 +47,7 @@ def check_results_path(path: Path) -> Callable[[Path, Iterable[Row], Columns], N
 
     Raises:
         ValueError: there is none, or no folder for the file; one sentence that says what to do.
+        OSError: no file can be created in its folder; one sentence.
     """
     suffix = path.suffix.lower()
     if suffix not in _WRITERS:
@@ -56,6 +57,8 @@ def check_results_path(path: Path) -> Callable[[Path, Iterable[Row], Columns], N
         raise ValueError(f"{path}: is a folder; give the name of a file")
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
+    if obstacle := find_write_obstacle(path.parent):
+        raise OSError(f"{path}: cannot be written ({obstacle}); choose another folder")
     if suffix == ".parquet":
         try:
             import pyarrow.parquet  # noqa: F401

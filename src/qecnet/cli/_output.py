@@ -14,6 +14,7 @@ from typing import TextIO
 
 import typer
 
+from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.schema import printable as printable
 
 _ASCII = {"°": " deg", "–": "-", "×": "x", "…": "...", "→": "->"}
@@ -82,12 +83,23 @@ def print_table(columns: dict[str, int], rows: Iterable[tuple[str, ...]], first_
 
 
 def check_writable(path: Path, force: bool, suffixes: tuple[str, ...]) -> None:
-    """Refuses, before any work is done, an output that exists or is of a type that cannot be written."""
+    """Refuses, before any work is done, an output that exists or cannot be written."""
     if path.suffix.lower() not in suffixes:
-        raise ValueError(f"{path}: cannot write this type of file; name it {' or '.join('*' + s for s in suffixes)}")
+        raise ValueError(refuse_type(path, suffixes))
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
     if path.is_dir():
         raise ValueError(f"{path}: is a folder; give the name of a file")
     if path.exists() and not force:
         raise ValueError(f"{path}: exists already; name another file, or overwrite it with --force")
+    with quiet_interrupts():
+        from qecnet.files import find_write_obstacle
+    if obstacle := find_write_obstacle(path.parent):
+        raise OSError(f"{path}: cannot be written ({obstacle}); choose another folder")
+
+
+def refuse_type(path: Path, suffixes: Sequence[str]) -> str:
+    """The sentence for an output file whose extension is none of those that can be written."""
+    *most, last = (f"*{suffix}" for suffix in suffixes)
+    names = f"{', '.join(most)} or {last}" if most else last
+    return f"{path}: cannot write this type of file; name it {names}"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from qecnet.cli._files import STANDARD_INPUT, find_shapes
+from qecnet.cli._output import refuse_type
 
 if TYPE_CHECKING:
     from qecnet.models import Failure
@@ -79,22 +80,32 @@ def plan_outputs(
     return {path: target for path, target in targets.items() if str(path) not in bad}, failures
 
 
+def output_suffixes(source: Path) -> tuple[str, ...]:
+    """The extensions that a moved file may get: its own, and those of formats that it can be converted to."""
+    from qecnet.formats import OUTPUT_SUFFIXES
+
+    return tuple(sorted({*OUTPUT_SUFFIXES, source.suffix.lower()} - {""}))
+
+
 def _check_targets(targets: dict[Path, Path], force: bool) -> Iterator[Failure]:
     """Finds, before any work is done, outputs that cannot be written."""
-    from qecnet.formats import SUFFIXES
+    from qecnet.files import find_write_obstacle
     from qecnet.models import Failure
 
     taken: set[Path] = set()
+    obstacles = {folder: find_write_obstacle(folder) for folder in {target.parent for target in targets.values()}}
     for path, target in targets.items():
         error = None
         if str(path) == STANDARD_INPUT and target.name == STANDARD_INPUT:
             error = f"{path}: has no name; name the output file"
-        elif target.suffix.lower() not in (path.suffix.lower(), *SUFFIXES):
-            error = f"{target}: cannot write this type of file; name it *{path.suffix.lower()}"
+        elif target.suffix.lower() not in output_suffixes(path):
+            error = refuse_type(target, output_suffixes(path))
         elif target.is_dir():
             error = f"{target}: is a folder; give the name of a file"
         elif target.exists() and not force:
             error = f"{target}: exists already; name another file, or overwrite it with --force"
+        elif obstacle := obstacles[target.parent]:
+            error = f"{target}: cannot be written ({obstacle}); choose another folder"
         elif target in taken:
             error = f"{path}: would be written to {target}, as another file is; orient it separately"
         taken.add(target)

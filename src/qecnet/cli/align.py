@@ -12,6 +12,7 @@ from qecnet import DEFAULT_MODEL
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force, KnownUp, ModelName, Seed, Viewpoint
 from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
+from qecnet.cli._placement import output_suffixes
 
 if TYPE_CHECKING:
     from qecnet.formats import Motion
@@ -57,10 +58,10 @@ def align(
             import numpy as np
 
             from qecnet.algebra import to_matrix
-            from qecnet.formats import SUFFIXES, Motion, move_file
+            from qecnet.formats import Motion, move_file
             from qecnet.models import find_units, load
         if output is not None:
-            check_writable(output, force, (source.suffix.lower(), *SUFFIXES))
+            check_writable(output, force, output_suffixes(source))
         found = load(model).align(source, target, refine=refine, scale=scale, seed=seed, up=up, viewpoint=viewpoint)
         _warn(source, target, found)
         ratio = found.target.radius / found.source.radius

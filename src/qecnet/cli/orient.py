@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-import os
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -132,13 +131,11 @@ def orient(
 
 def _create_folder(folder: Path) -> None:
     """Create the folder of a bulk run, or raise an OSError of one sentence if files cannot be written there."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if not os.access(folder, os.W_OK):
-            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise OSError(f"{folder}: cannot be written ({reason}); name another folder with -o") from error
+    from qecnet.files import find_write_obstacle
+
+    if obstacle := find_write_obstacle(folder):
+        raise OSError(f"{folder}: cannot be written ({obstacle}); name another folder with -o")
+    folder.mkdir(parents=True, exist_ok=True)
 
 
 def _write(

@@ -3,6 +3,17 @@
 from qecnet.formats.motion import Motion
 from qecnet.formats.move import move_bytes, move_file
 from qecnet.formats.read import SUFFIXES, ReadError, read, read_bytes, read_cloud
-from qecnet.formats.write import write
+from qecnet.formats.write import OUTPUT_SUFFIXES, write
 
-__all__ = ["SUFFIXES", "Motion", "ReadError", "move_bytes", "move_file", "read", "read_bytes", "read_cloud", "write"]
+__all__ = [
+    "OUTPUT_SUFFIXES",
+    "SUFFIXES",
+    "Motion",
+    "ReadError",
+    "move_bytes",
+    "move_file",
+    "read",
+    "read_bytes",
+    "read_cloud",
+    "write",
+]

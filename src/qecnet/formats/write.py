@@ -10,6 +10,9 @@ from qecnet.formats._parts import Malformed
 from qecnet.formats.read import BY_SUFFIX
 from qecnet.geometry import Mesh, PointCloud
 
+OUTPUT_SUFFIXES = tuple(sorted(s for s, form in BY_SUFFIX.items() if form.encode_mesh or form.encode_cloud))
+"""The extensions that `write` knows, lower case, with the dot."""
+
 
 def write(path: str | os.PathLike[str], shape: Mesh | PointCloud) -> None:
     """Write a shape in the format of the path's extension, whole or not at all.
