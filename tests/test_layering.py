@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "files": {"schema"},
     "schema": set(),
     "streams": set(),
+    "triples": set(),
     "workers": set(),
     "compiled": set(),
     "geometry": {"algebra", "compiled"},
@@ -29,7 +30,7 @@ MAY_IMPORT = {
     "fingerprint": set(),
     # A run may start with weights that ship.
     "training": {"algebra", "files", "geometry", "nn", "datasets", "models", "schema"},
-    "models": {"algebra", "files", "geometry", "nn", "formats", "datasets", "schema", "workers"},
+    "models": {"algebra", "files", "geometry", "nn", "formats", "datasets", "schema", "triples", "workers"},
     "bulk": {"compiled", "files", "models", "schema", "streams", "workers"},
     "evaluation": {
         "algebra",

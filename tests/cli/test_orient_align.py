@@ -117,6 +117,8 @@ def test_a_format_that_cannot_be_written_is_refused(run, folder):
             assert refused.exit_code == 1
             assert why in refused.stderr
             assert not (folder / name).exists()
+            assert all(suffix in refused.stderr for suffix in (".glb", ".obj", ".ply"))
+            assert ".dae" not in refused.stderr, "it can be read only"
 
 
 def test_output_has_the_requested_up_axis(run, folder):
@@ -276,7 +278,9 @@ def test_sizes_are_not_compared_when_alignment_fails(run, folder, chair):
     assert len(result.stderr.splitlines()) == 1
 
 
-@pytest.mark.parametrize(("text", "axis"), [("-y", (0, -1, 0)), ("0,-3,0", (0, -1, 0)), ("0.2,-1,0.1", (0.2, -1, 0.1))])
+@pytest.mark.parametrize(
+    ("text", "axis"), [("-Y", (0, -1, 0)), ("+x", (1, 0, 0)), ("0,-3,0", (0, -1, 0)), ("0.2,-1,0.1", (0.2, -1, 0.1))]
+)
 def test_known_up_restricts_orientations(run, folder, text, axis):
     up = torch.nn.functional.normalize(torch.tensor(axis, dtype=torch.float64), dim=0)
     z = torch.tensor([0, 0, 1.0], dtype=torch.float64)
@@ -293,6 +297,8 @@ def test_what_is_no_direction_is_refused(run, folder, text):
     refused = run("classify", folder / "chair.ply", "--up", text)
     assert refused.exit_code == 2
     assert "--up" in refused.stderr
+    said = " ".join(refused.stderr.replace("│", " ").split())
+    assert "axis, such as z" in said or "not finite" in said
 
 
 def test_viewpoints_that_cannot_be_are_one_sentence(run, folder, chair):

@@ -303,7 +303,23 @@ def test_a_known_up_restricts_poses_and_rotates_with_the_shape(name, chair):
     assert torch.allclose(rotate(default.align(*shapes, up=up).rotation, up), up, atol=1e-5)
 
 
-@pytest.mark.parametrize("up", [(0, 0, 0), (0, 1), (0, 0, float("nan"))])
+@pytest.mark.parametrize("up", ["Z", "+z", "0,0,1"])
+def test_an_up_may_be_text_as_in_commands(default, chair, up):
+    assert torch.equal(default.predict(chair, up=up).pose, default.predict(chair, up=(0, 0, 1)).pose)
+
+
+@pytest.mark.parametrize("up", [(0, 0, 0), (0, 1), (0, 0, float("nan")), "w", "", {}])
 def test_an_up_without_a_direction_is_one_sentence(default, chair, up):
     with pytest.raises(ValueError, match=r"up is .*; give three finite numbers"):
         default.predict(chair, up=up)
+
+
+def test_what_is_no_shape_is_one_sentence(default, chair):
+    with pytest.raises(ValueError, match=r"^NoneType is not a shape; give the path"):
+        default.predict(None)
+    with pytest.raises(
+        ValueError, match=r"^a list is read as a list of shapes; give the points of one shape as an array"
+    ):
+        default.predict(chair.vertices.tolist())
+    with pytest.raises(ValueError, match=r"^viewpoint is 0,0; give three finite coordinates"):
+        default.predict(chair, viewpoint="0,0")

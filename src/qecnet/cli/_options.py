@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
+
+from qecnet.triples import Triple, parse_direction, parse_point
 
 TIMEOUT = 600.0
 """Seconds that a file may take."""
@@ -20,40 +22,22 @@ MAX_POINTS = 10_000_000
 _MAX_SEED = 2**63 - 1
 
 
-class Triple(NamedTuple):
-    """A point or a direction. Typer reads a plain tuple from three arguments, and this from one, such as 0,0,1."""
-
-    x: float
-    y: float
-    z: float
-
-
 def _check_seed(seed: int) -> int:
     if seed > _MAX_SEED:
         raise typer.BadParameter(f"{seed} is larger than {_MAX_SEED}.")
     return seed
 
 
-def parse_triple(text: str) -> Triple:
-    """Three finite numbers, separated by commas."""
-    try:
-        x, y, z = (float(word) for word in text.split(","))
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not three numbers separated by commas, such as 0,0,1.") from None
-    if not all(map(math.isfinite, (x, y, z))):
-        raise typer.BadParameter(f"{text!r} has a number that is not finite.")
-    return Triple(x, y, z)
+def option_parser(parse: Callable[[str], Triple]) -> Callable[[str], Triple]:
+    """The parser of an option: Typer would replace the sentence of a ValueError by the text that was given."""
 
+    def parse_option(text: str) -> Triple:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise typer.BadParameter(f"{error}.") from error
 
-def _parse_direction(text: str) -> Triple:
-    """An axis, such as z or -y, or three numbers that are not all 0."""
-    sign, axis = (-1.0, text[1:]) if text.startswith("-") else (1.0, text)
-    if axis in ("x", "y", "z"):
-        return Triple(*(sign * (axis == name) for name in "xyz"))
-    direction = parse_triple(text)
-    if not any(direction):
-        raise typer.BadParameter(f"{text!r} has no direction; give an axis, such as z, or three numbers.")
-    return direction
+    return parse_option
 
 
 _FILES = typer.Argument(
@@ -133,7 +117,7 @@ KnownUp = Annotated[
     typer.Option(
         "--up",
         metavar="DIRECTION",
-        parser=_parse_direction,
+        parser=option_parser(parse_direction),
         help="Known up direction of the input, in its own coordinates: an axis (z, -y) or three numbers (0.1,0,1). "
         "Predicted orientations then rotate z to this direction.",
         show_default=False,
@@ -144,7 +128,7 @@ Viewpoint = Annotated[
     typer.Option(
         "--viewpoint",
         metavar="X,Y,Z",
-        parser=parse_triple,
+        parser=option_parser(parse_point),
         help="Position of the camera that saw the shape from one side, in the coordinates of the file, e.g. 0,0,1.5. "
         "Default: the viewpoint in the file, if its format (PCD) has one.",
         show_default=False,

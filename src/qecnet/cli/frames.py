@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import MAX_POINTS, Force, Seed, Triple, parse_triple
+from qecnet.cli._options import MAX_POINTS, Force, Seed, option_parser
 from qecnet.cli._output import check_writable, one_sentence
+from qecnet.triples import Triple, parse_point
 
 if TYPE_CHECKING:
     from qecnet.geometry import OrientedPoints, PointCloud
@@ -37,7 +38,9 @@ def frames(
     viewpoint: Annotated[
         Triple | None,
         typer.Option(
-            metavar="X,Y,Z", parser=parse_triple, help="Position of the camera, towards which z axes point instead."
+            metavar="X,Y,Z",
+            parser=option_parser(parse_point),
+            help="Position of the camera, towards which z axes point instead.",
         ),
     ] = None,
     points: Annotated[

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from copy import copy
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -45,6 +46,16 @@ def prepare_config(settings: Any, path: Path) -> PrepareConfig:
         )
     given = {name: known[name] for name in (*names, "sign") if name in known}
     return decode(given, PrepareConfig, path, "settings")
+
+
+def check_list(shapes: list[Shape]) -> None:
+    """Raise a ValueError for the points of one shape as a list, which would be read as a list of shapes."""
+    first: Any = shapes[0] if shapes else None
+    is_row = isinstance(first, list | tuple) and len(first) > 0 and isinstance(first[0], Real)
+    if isinstance(first, Real) or is_row or getattr(first, "ndim", None) == 1:
+        raise ValueError(
+            "a list is read as a list of shapes; give the points of one shape as an array, such as numpy.array(points)"
+        )
 
 
 def sample_shape(shape: Shape, config: PrepareConfig, seed: int, viewpoint: Tensor | None = None) -> PointCloud:
@@ -117,5 +128,10 @@ def _read_shape(shape: Shape) -> Mesh | PointCloud:
         return whole
     if isinstance(shape, Mesh | PointCloud):
         return shape.clean()
-    points = torch.as_tensor(shape).detach().cpu()
+    try:
+        points = torch.as_tensor(shape).detach().cpu()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"{type(shape).__name__} is not a shape; give the path of a file, points (N, 3), a cloud or a mesh"
+        ) from error
     return PointCloud(points if points.dtype in (torch.float32, torch.float64) else points.double()).clean()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from time import perf_counter
@@ -17,10 +17,11 @@ from torch.nn.functional import normalize
 from qecnet.algebra import canonicalize, rotate
 from qecnet.geometry import OrientedPoints, PrepareConfig
 from qecnet.models.answer import Alignment, Answer, Candidate, Failure, relative_pose
-from qecnet.models.inputs import Shape, prepare_file, prepare_shape, sample_shape
+from qecnet.models.inputs import Shape, check_list, prepare_file, prepare_shape, sample_shape
 from qecnet.models.refine import refine_alignment, residual
 from qecnet.models.units import find_units
 from qecnet.nn import Calibration, Network, Prediction, apply_temperature
+from qecnet.triples import Triple, parse_direction, parse_point
 from qecnet.workers import in_order, one_thread
 
 T = TypeVar("T")
@@ -100,8 +101,8 @@ class Model:
         Args:
             shape: a shape, or a list of shapes.
             seed: of the sampling of points.
-            up: (3,), the known up direction in the shape's coordinates, such as the opposite of gravity; poses are then
-                rotations that map the z axis to it.
+            up: (3,), the known up direction in the shape's coordinates, such as the opposite of gravity, or an axis,
+                such as "z" or "-y"; poses are then rotations that map the z axis to it.
             viewpoint: (3,), the place of the camera that saw the shape from one side, in the shape's coordinates; by
                 default the one in the file, if its format (PCD) has one.
 
@@ -109,12 +110,14 @@ class Model:
             An answer, or a list of answers.
 
         Raises:
-            ValueError: if a shape cannot be read, has no surface or cannot have been seen from the viewpoint, or if an
-                answer is not finite. `predict_many` returns a `Failure` instead.
+            ValueError: if a shape cannot be read, has no surface or cannot have been seen from the viewpoint, if an
+                answer is not finite, or if `up` or `viewpoint` is not three numbers. For a file without an answer,
+                `predict_many` returns a `Failure` instead.
         """
         known, camera = _direction(up), _place(viewpoint)
         if not isinstance(shape, list):
             return _require(self._answers([prepare_shape(shape, self.config, seed, camera)], known)[0])
+        check_list(shape)
         prepared = (prepare_shape(one, self.config, seed, camera) for one in shape)
         return [_require(answer) for batch in _batches(prepared) for answer in self._answers(batch, known)]
 
@@ -330,9 +333,11 @@ def _direction(up: ArrayLike | None) -> Tensor | None:
     """Convert a known up direction to a unit vector, float64."""
     if up is None:
         return None
-    direction = torch.as_tensor(up, dtype=torch.float64)
+    direction = _to_tensor(up, parse_direction)
     if direction.shape != (3,) or not (direction.isfinite().all() and direction.any()):
-        raise ValueError(f"up is {up}; give three finite numbers that are not all 0, such as (0, 0, 1)")
+        raise ValueError(
+            f"up is {up}; give three finite numbers that are not all 0, such as (0, 0, 1), or an axis, such as 'z'"
+        )
     return normalize(direction / direction.abs().amax(), dim=0)
 
 
@@ -340,10 +345,18 @@ def _place(viewpoint: ArrayLike | None) -> Tensor | None:
     """Convert the place of a camera to float64."""
     if viewpoint is None:
         return None
-    place = torch.as_tensor(viewpoint, dtype=torch.float64)
+    place = _to_tensor(viewpoint, parse_point)
     if place.shape != (3,) or not place.isfinite().all():
         raise ValueError(f"viewpoint is {viewpoint}; give three finite coordinates")
     return place
+
+
+def _to_tensor(values: ArrayLike, parse: Callable[[str], Triple]) -> Tensor:
+    """Convert numbers, or a text of them, to float64; to no numbers if that is impossible."""
+    try:
+        return torch.as_tensor(parse(values) if isinstance(values, str) else values, dtype=torch.float64)
+    except (TypeError, ValueError, RuntimeError):
+        return torch.empty(0)
 
 
 def _require(result: Answer | Failure) -> Answer:
