@@ -16,14 +16,17 @@ if TYPE_CHECKING:
 
     from torch import Tensor
 
+    from qecnet.geometry import PointCloud
+
 
 def info(files: Files) -> None:
     """Print what shape files contain.
 
     Example: qec info chair.ply scans/
 
-    For each file: a mesh or a cloud, how many points, the bounding box in the file's own units, and how many points
-    were dropped because they are repeated or not finite. Exit code 1 means that a file could not be read.
+    For each file: a mesh or a cloud, how many points, the bounding box in the file's own units, the viewpoint if the
+    file has one, and how many points were dropped because they are repeated or not finite. Exit code 1 means that a
+    file could not be read.
     """
     with one_sentence():
         paths, failures = find_shapes(files)
@@ -47,6 +50,7 @@ def _describe(path: Path) -> list[str]:
         from qecnet.formats import read
         from qecnet.geometry import Mesh
     shape = read(path)
+    camera: list[str] = []
     if isinstance(shape, Mesh):
         points, kind = shape.vertices, f"mesh, {len(shape.vertices):,} vertices, {len(shape.faces):,} triangles"
         dropped = [(shape.non_finite, "not finite")]
@@ -54,14 +58,27 @@ def _describe(path: Path) -> list[str]:
         normals = "" if shape.normals is None else ", with normals"
         points, kind = shape.points, f"cloud, {len(shape):,} points{normals}"
         dropped = [(shape.non_finite, "not finite"), (shape.duplicates, "repeated")]
+        camera = _describe_viewpoint(shape)
     low, high = points.amin(0), points.amax(0)
     return [
         f"{path}: {kind}",
         f"  size    {_join(high - low, ' × ')}",
         f"  minimum {_join(low, ' ')}",
         f"  maximum {_join(high, ' ')}",
+        *camera,
         *(f"  dropped {count:,} {'point' if count == 1 else 'points'} ({why})" for count, why in dropped if count),
     ]
+
+
+def _describe_viewpoint(cloud: PointCloud) -> list[str]:
+    """The line for the viewpoint in the file, if there is one."""
+    from qecnet.geometry import drop_implausible_viewpoint
+
+    if cloud.viewpoint is None:
+        return []
+    is_used = drop_implausible_viewpoint(cloud).viewpoint is not None
+    why = "" if is_used else " (ignored: a camera there cannot have seen this shape from one side)"
+    return [f"  viewpoint {_join(cloud.viewpoint, ' ')}{why}"]
 
 
 def _join(values: Tensor, separator: str) -> str:
