@@ -166,6 +166,7 @@ def test_an_output_that_exists_is_refused_or_overwritten(open_journal, files, tm
         ({"options": '{"seed": 1, "up": null}'}, "was made with --seed 0, and now 1"),
         ({"options": '{"seed": 0, "min_confidence": 0.5}'}, "was made with --min-confidence not given, and now 0.5"),
         ({"version": 2}, "was written by another version of qecnet"),
+        ({"columns": {"label": "text", "up": "vector"}}, "was written by another version of qecnet"),
     ],
 )
 def test_a_journal_of_another_run_is_refused_and_stays(open_journal, files, change, said):

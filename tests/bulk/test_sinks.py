@@ -14,6 +14,8 @@ COLUMNS: Columns = {
     "pose": "quaternion",
     "symmetry": "text",
     "scores": "scores",
+    "up": "vector",
+    "radius": "length",
 }
 ROWS: list[Row] = [
     {
@@ -23,6 +25,8 @@ ROWS: list[Row] = [
         "pose": [1.0, 0.0, -0.5, 0.25],
         "symmetry": 1,
         "scores": {"chair": 0.75, "bed": 0.25},
+        "up": [0.0, -1.0, 0.5],
+        "radius": 2.5,
     },
     {"file": "b\udcff, c.ply", "error": "b\udcff, c.ply: is bad"},
     {
@@ -32,6 +36,8 @@ ROWS: list[Row] = [
         "pose": [0.0, 0.0, 0.0, 1.0],
         "symmetry": "any",
         "scores": {"bed": 1.0, "chair": 0.0},
+        "up": [0.0, 0.0, 1.0],
+        "radius": 1.0,
     },
 ]
 
@@ -45,7 +51,9 @@ def test_csv(tmp_path):
     write_results(tmp_path / "r.csv", ROWS, COLUMNS)
     with (tmp_path / "r.csv").open(newline="") as file:
         first, bad, last = csv.DictReader(file)
-    assert [*first] == ["file", "label", "confidence", *"wxyz", "symmetry", "error"]
+    earlier = ["file", "label", "confidence", *"wxyz", "symmetry", "error"]
+    assert [*first] == [*earlier, "up_x", "up_y", "up_z", "radius"]
+    assert (float(first["up_y"]), float(first["radius"]), bad["up_y"]) == (-1.0, 2.5, "")
     assert (first["label"], float(first["y"]), first["symmetry"], first["error"]) == ("chair", -0.5, "1", "")
     assert (bad["file"], bad["label"]) == (r"b\udcff, c.ply", "")
     assert last["symmetry"] == "any"
@@ -59,6 +67,7 @@ def test_parquet(tmp_path, monkeypatch):
     assert table.num_row_groups == 2
     first, bad, last = table.read().to_pylist()
     assert first["pose"] == ROWS[0]["pose"]
+    assert (first["up"], first["radius"], bad["up"]) == (ROWS[0]["up"], 2.5, None)
     assert dict(first["scores"]) == ROWS[0]["scores"]
     assert (first["symmetry"], last["symmetry"], first["error"]) == ("1", "any", None)
     assert (bad["label"], bad["error"]) == (None, r"b\udcff, c.ply: is bad")

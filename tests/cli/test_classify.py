@@ -10,12 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.kinds import as_cloud
 from typer.testing import CliRunner
 
 import qecnet
 from qecnet.cli.main import app
 from qecnet.datasets import make_shape
-from qecnet.formats import write
+from qecnet.formats import read, write
 from qecnet.geometry import PointCloud
 
 QEC = Path(sys.executable).with_name("qec")
@@ -181,6 +182,19 @@ def test_info_prints_what_a_file_contains(run, library, tmp_path):
     assert "none.ply" in several.stderr
 
 
+def test_info_prints_the_viewpoint_and_whether_it_is_used(run, library, tmp_path):
+    cloud = as_cloud(read(library / "cloud.npy"))
+    far, inside = torch.tensor([0.0, 0, 9], dtype=torch.float64), cloud.points.double().mean(0)
+    for viewpoint, is_used in ((far, True), (inside, False)):
+        write(tmp_path / "a.pcd", cloud.seen_from(viewpoint))
+        (line,) = (
+            line for line in run("info", tmp_path / "a.pcd").stdout.splitlines() if line.startswith("  viewpoint ")
+        )
+        assert np.allclose([float(word) for word in line.split()[1:4]], viewpoint.numpy(), atol=1e-4)
+        assert ("ignored" in line) != is_used
+    assert "  viewpoint " not in run("info", library / "cloud.npy").stdout
+
+
 def test_the_version_is_printed(run):
     result = run("--version")
     assert result.exit_code == 0
@@ -198,6 +212,10 @@ def test_a_model_without_classes_prints_the_up_direction(run, library):
     assert f"{row['confidence']:.2f}" in line
     (found,) = csv.DictReader(io.StringIO(run("classify", *asked, "--csv").stdout))
     assert (found["label"], float(found["confidence"])) == ("", row["confidence"])
+    assert [float(found[f"up_{axis}"]) for axis in "xyz"] == row["up"]
+    answer = qecnet.load("upright").predict(library / "cloud.npy")
+    assert np.allclose(row["centre"], answer.centre.numpy(), atol=1e-4 * answer.radius)
+    assert row["radius"] == pytest.approx(answer.radius, rel=1e-4)
     unsure = run("classify", *asked, "--min-confidence", 1).stdout
     assert ("unknown" in unsure) == (row["confidence"] < 1)
 

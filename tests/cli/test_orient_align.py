@@ -155,7 +155,9 @@ def test_a_dry_run_prints_what_a_run_writes_and_writes_nothing(run, folder):
     assert (before.pop("written"), after.pop("written")) == (False, True)
     assert before == after
     assert (after["file"], after["label"]) == (str(folder / "turned.ply"), "chair")
-    assert len(after["rotation"]) == 4
+    points, there = (as_mesh(read(folder / name)).vertices for name in ("turned.ply", "new/out.ply"))
+    rotation, centre = (torch.tensor(after[name], dtype=torch.float64) for name in ("rotation", "centre"))
+    assert torch.allclose(rotate(rotation, points - centre) + centre, there, atol=1e-5), "the motion can be reproduced"
 
 
 def test_doubtful_files_are_left_alone_unless_forced(run, folder):

@@ -39,7 +39,7 @@ class Origin:
     def check_journal(self, path: Path, theirs: Origin) -> None:
         """Raise a ValueError of one sentence unless a journal with that origin belongs to this run."""
         remedy = "choose another name, or delete the results and their journal"
-        if theirs.version != self.version:
+        if theirs.version != self.version or (theirs.command == self.command and theirs.columns != self.columns):
             raise ValueError(f"{path}: was written by another version of qecnet; {remedy}")
         if theirs.command != self.command:
             raise ValueError(f"{path}: was written by qec {theirs.command}; {remedy}")

@@ -13,8 +13,10 @@ from qecnet.files import find_write_obstacle, name_write_errors, replace_when_do
 
 Row = dict[str, Any]
 """What is known of a file: `file` and either `error` or the values of all columns."""
-Columns = Mapping[str, Literal["text", "number", "quaternion", "scores"]]
+Columns = Mapping[str, Literal["text", "number", "quaternion", "scores", "vector", "length"]]
 """Names and kinds of the values in a row, without `file` and `error`."""
+_LAST = ("vector", "length")
+"""Kinds that are behind `error` in CSV: they were added later, and the other columns keep their place."""
 _GROUP = 10_000
 """Rows of a Parquet file that are in memory at once."""
 
@@ -82,7 +84,9 @@ def print_json(rows: Iterable[Row], stream: TextIO, *, flush: bool = False) -> N
 
 
 def print_csv(rows: Iterable[Row], columns: Columns, stream: TextIO, *, flush: bool = False) -> None:
-    """Write a header, then one line per row; a quaternion as `w`, `x`, `y` and `z`, and no scores.
+    """Write a header, then one line per row.
+
+    A quaternion is written as `w`, `x`, `y` and `z`, a vector `up` as `up_x`, `up_y` and `up_z`, and scores not at all.
 
     Args:
         rows: values by the names of columns.
@@ -90,15 +94,23 @@ def print_csv(rows: Iterable[Row], columns: Columns, stream: TextIO, *, flush: b
         stream: where they are written.
         flush: whether to flush the stream after each line.
     """
-    flat: dict[str, str] = {"quaternion": "wxyz", "scores": ""}
-    names = [name for column, kind in columns.items() for name in flat.get(kind, [column])]
-    table = csv.DictWriter(stream, ["file", *names, "error"], extrasaction="ignore", lineterminator="\n")
+    first, last = (
+        [flat for name, kind in columns.items() if (kind in _LAST) == is_last for flat in _flat_names(name, kind)]
+        for is_last in (False, True)
+    )
+    table = csv.DictWriter(stream, ["file", *first, "error", *last], extrasaction="ignore", lineterminator="\n")
     table.writeheader()
     for row in rows:
-        poses = (row[name] for name, kind in columns.items() if kind == "quaternion" and name in row)
-        table.writerow(row | {k: v for pose in poses for k, v in zip("wxyz", pose, strict=True)} | _names(row))
+        lists = [(name, kind) for name, kind in columns.items() if kind in ("quaternion", "vector") and name in row]
+        flat = {k: v for name, kind in lists for k, v in zip(_flat_names(name, kind), row[name], strict=True)}
+        table.writerow(row | flat | _names(row))
         if flush:
             stream.flush()
+
+
+def _flat_names(column: str, kind: str) -> list[str]:
+    names = {"quaternion": [*"wxyz"], "vector": [f"{column}_{axis}" for axis in "xyz"], "scores": []}
+    return names.get(kind, [column])
 
 
 def _names(row: Row) -> dict[str, str]:
@@ -124,7 +136,9 @@ def _write_parquet(path: Path, rows: Iterable[Row], columns: Columns) -> None:
     kinds = {
         "text": pyarrow.string(),
         "number": pyarrow.float64(),
+        "length": pyarrow.float64(),
         "quaternion": pyarrow.list_(pyarrow.float64()),
+        "vector": pyarrow.list_(pyarrow.float64()),
         "scores": pyarrow.map_(pyarrow.string(), pyarrow.float64()),
     }
     types = {"file": pyarrow.string(), **{name: kinds[kind] for name, kind in columns.items()}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -33,6 +34,9 @@ _COLUMNS: Columns = {
     "pose": "quaternion",
     "symmetry": "text",
     "scores": "scores",
+    "up": "vector",
+    "centre": "vector",
+    "radius": "length",
 }
 
 
@@ -126,6 +130,7 @@ def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]
     guess = result.label if result.has_classes else None
     confidence = result.confidence
     scores = result.scores if result.has_classes else {}
+    decimals = _POSE_DIGITS - math.floor(math.log10(result.radius))  # of lengths, in the units of the file
     return {
         "file": result.name,
         "label": guess if confidence >= min_confidence else UNKNOWN,
@@ -134,6 +139,8 @@ def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]
         "second": result.second,
         "pose": [round(value, _POSE_DIGITS) for value in result.pose.tolist()],
         "up": [round(value, _POSE_DIGITS) for value in result.up.tolist()],
+        "centre": [round(value, decimals) for value in result.centre.tolist()],
+        "radius": round(result.radius, decimals),
         "symmetry": result.symmetry,
         "candidates": [_describe_candidate(candidate) for candidate in result.likely_candidates()],
         "milliseconds": round(result.milliseconds, 1),

@@ -25,7 +25,13 @@ _Y_UP = ((1.0, 0.0, 0.0), (0.0, 0.0, 1.0), (0.0, -1.0, 0.0))
 _Y_UP_SUFFIXES = (".glb", ".gltf")  # their standard says so
 _DISK = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """Errors of a disk that every file would get: it is full or read-only."""
-_COLUMNS: Columns = {"output": "text", "label": "text", "confidence": "number", "rotation": "quaternion"}
+_COLUMNS: Columns = {
+    "output": "text",
+    "label": "text",
+    "confidence": "number",
+    "rotation": "quaternion",
+    "centre": "vector",
+}
 
 
 def _write_columns(answer: Answer, placement: Placement, **writing: Any) -> dict[str, Any] | Failure:
@@ -178,6 +184,7 @@ def _write(
         "label": answer.label if answer.has_classes else None,
         "confidence": round(confidence, 4),
         "rotation": [round(value, 6) for value in rotation.tolist()],
+        "centre": answer.centre.tolist(),
         "written": not dry_run,
         "copied": [str(path) for path in copied],
     }
