@@ -193,6 +193,20 @@ def test_a_shape_keeps_its_detail_far_from_the_origin(name, tmp_path):
     assert normals is None or np.allclose(turned, FAR.directions(normals), atol=1e-6)
 
 
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_where_doubles_are_too_coarse_they_are_kept(kind):
+    """Farther than any unit of length makes sense of; the file is still written."""
+    farther = Motion(MOTION.rotation, np.full(3, 5e12), np.zeros(3))
+    moved = move_bytes(ply("binary_little_endian", kind), ".ply", farther)
+    assert all(b"property double %s\n" % axis in moved for axis in (b"x", b"y", b"z"))
+
+
+def test_of_several_viewpoints_the_last_is_moved():
+    before = pcd("ascii").replace(b"POINTS", b"VIEWPOINT 9 9 9 1 0 0 0\nVIEWPOINT 1 2 3 1 0 0 0\nPOINTS", 1)
+    lines = [line for line in move_bytes(before, ".pcd", MOTION).splitlines() if line.startswith(b"VIEWPOINT")]
+    assert np.allclose([float(word) for word in lines[-1].split()[1:4]], MOTION.points(np.array([[1.0, 2.0, 3.0]]))[0])
+
+
 def test_only_coordinates_become_doubles():
     for kind in ("ascii", "binary_big_endian"):
         before, after = ply(kind, "float"), move_bytes(ply(kind, "float"), ".ply", FAR)

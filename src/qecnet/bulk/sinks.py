@@ -16,7 +16,7 @@ Row = dict[str, Any]
 Columns = Mapping[str, Literal["text", "number", "quaternion", "scores", "vector", "length"]]
 """Names and kinds of the values in a row, without `file` and `error`."""
 _LAST = ("vector", "length")
-"""Kinds that are behind `error` in CSV: they were added later, and the other columns keep their place."""
+"""Kinds that come after `error` in CSV: they were added later, and the other columns keep their place."""
 _GROUP = 10_000
 """Rows of a Parquet file that are in memory at once."""
 

@@ -137,11 +137,12 @@ def orient(
 
 def _create_folder(folder: Path) -> None:
     """Create the folder of a bulk run, or raise an OSError of one sentence if files cannot be written there."""
-    from qecnet.files import find_write_obstacle
+    from qecnet.files import find_write_obstacle, name_write_errors
 
     if obstacle := find_write_obstacle(folder):
         raise OSError(f"{folder}: cannot be written ({obstacle}); name another folder with -o")
-    folder.mkdir(parents=True, exist_ok=True)
+    with name_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
 
 
 def _write(

@@ -38,9 +38,7 @@ def search(
     ] = None,
     min_confidence: Annotated[
         float,
-        typer.Option(
-            min=0, max=1, metavar="NUMBER", help="Find only shapes whose class has at least this confidence, e.g. 0.7."
-        ),
+        typer.Option(min=0, max=1, metavar="NUMBER", help="Find only shapes with at least this confidence, e.g. 0.7."),
     ] = 0.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     seed: Seed = 0,

@@ -86,10 +86,10 @@ def move_columns(columns: Mapping[str, NDArray[Any]], normals: tuple[str, ...], 
 
 
 def needs_double(points: Float64Array, motion: Motion, dtypes: Iterable[np.dtype[Any]]) -> bool:
-    """Whether moved points would lose detail in the types that a file stores them in.
+    """Whether moved points would lose detail in the types that a file stores them in, and doubles are finer.
 
-    They do if the distance between neighbouring numbers of the coarsest type, at the largest coordinate after the
-    motion, is more than 1e-5 of the shape's size and more than twice what it was before the motion.
+    They lose detail if the distance between neighbouring numbers of the coarsest type, at the largest coordinate after
+    the motion, is more than 1e-5 of the shape's size and more than twice what it was before the motion.
 
     Args:
         points: (N, 3), before the motion.
@@ -97,7 +97,7 @@ def needs_double(points: Float64Array, motion: Motion, dtypes: Iterable[np.dtype
         dtypes: of x, y and z.
     """
     dtype = min(dtypes, key=lambda one: one.itemsize)
-    return _is_coarser(dtype, motion.points(points), 2 * motion.scale * _spacing(dtype, points))
+    return dtype.itemsize < 8 and _is_coarser(dtype, motion.points(points), 2 * motion.scale * _spacing(dtype, points))
 
 
 def check_single(points: Float64Array, kind: str) -> None:

@@ -218,16 +218,15 @@ def _with_double(data: bytes, header: _Header) -> bytes:
 
 def _move_viewpoint(data: bytes, header: _Header, viewpoint: NDArray[np.float64], motion: Motion) -> bytes:
     """The file with the camera moved along in its header."""
-    place = motion.points(viewpoint[None, :3])[0]
+    camera = motion.points(viewpoint[None, :3])[0]
     try:
         rotation = Rotation.from_matrix(motion.rotation) * Rotation.from_quat(np.roll(viewpoint[3:], -1))
         turn = np.roll(rotation.as_quat(), 1)
     except ValueError:  # a quaternion of zeros
         turn = viewpoint[3:]
-    line = "VIEWPOINT " + " ".join(repr(float(value)) for value in (*place, *turn))
-    place = _VIEWPOINT.search(data, 0, header.end)
-    if place is not None:
-        return data[: place.start()] + line.encode() + data[place.end() :]
+    line = "VIEWPOINT " + " ".join(repr(float(value)) for value in (*camera, *turn))
+    if found := [*_VIEWPOINT.finditer(data, 0, header.end)]:  # of several, the last counts
+        return data[: found[-1].start()] + line.encode() + data[found[-1].end() :]
     after = _AFTER_VIEWPOINT.search(data, 0, header.end)
     assert after is not None  # every header ends with DATA
     ending = b"\r\n" if b"\r\n" in data[: header.end] else b"\n"

@@ -105,7 +105,7 @@ def prepare_shape(
     points = prepare(cloud, config)
     if not points.valid.any():
         raise ValueError(
-            f"{cloud.name}: has no surface (its points lie on a line, or are too few and too far apart); add points"
+            f"{cloud.name}: has no surface (its points lie on a line, or are too sparse); give more points"
         )
     return cloud.name, points, 1000 * (perf_counter() - start)
 

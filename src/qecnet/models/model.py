@@ -211,7 +211,7 @@ class Model:
             refine: whether to refine the result by registration (GICP), which needs the extra `qecnet[refine]`.
             scale: whether to estimate a scale too, see `find_units`.
             seed: of the sampling of points.
-            up: (3,), the known up direction of both shapes; the rotation is then about it.
+            up: the known up direction of both shapes, as in `predict`; the rotation is then about it.
             viewpoint: (3,), the place of the camera that saw the source from one side, as in `predict`.
 
         Returns:

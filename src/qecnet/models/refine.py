@@ -51,9 +51,11 @@ def refine_alignment(
         The refined alignment, or the given one if registration does not reduce that distance.
     """
     there = target.normalized(torch.float64)
-    moved = (alignment.moved(source.points) - there.centre) / there.scale
-    forth, back = _distance(moved, there.points), _distance(there.points, moved)
-    pair = moved.numpy(), there.points.numpy()
+    unit = max(there.scale, alignment.scale * source.normalized(torch.float64).scale)
+    goal = there.points * (there.scale / unit)
+    moved = (alignment.moved(source.points) - there.centre) / unit
+    forth, back = _distance(moved, goal), _distance(goal, moved)
+    pair = moved.numpy(), goal.numpy()
     step = torch.from_numpy(_gicp(*pair) if forth <= back else np.linalg.inv(_gicp(*pair[::-1])))
     turn, shift = canonicalize(from_matrix(step[:3, :3])), step[:3, 3]
     if up is not None:
@@ -61,11 +63,11 @@ def refine_alignment(
         level = _keep_up(turn, up)
         turn, shift = level, rotate(turn, middle) + shift - rotate(level, middle)
     after = rotate(turn, moved) + shift
-    if min(forth, back) <= (_distance(after, there.points) if forth <= back else _distance(there.points, after)):
+    if min(forth, back) <= (_distance(after, goal) if forth <= back else _distance(goal, after)):
         return alignment
     rotation = canonicalize(multiply(turn, alignment.rotation))
-    # The step was made in the target's own coordinates at radius 1.
-    translation = rotate(turn, alignment.translation - there.centre) + shift * there.scale + there.centre
+    # The step was made about the target's centre, with the larger of the two at radius 1.
+    translation = rotate(turn, alignment.translation - there.centre) + shift * unit + there.centre
     found = replace(alignment, rotation=rotation, translation=translation)
     return replace(found, residual=residual(found.moved(source.points), target))
 

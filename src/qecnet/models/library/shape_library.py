@@ -90,7 +90,7 @@ class Library:
             query: what the library's model predicts for a shape.
             count: the number of shapes to find.
             label: find only shapes of this class.
-            min_confidence: find only shapes whose class is at least this certain, 0 to 1.
+            min_confidence: find only shapes with at least this confidence, 0 to 1.
 
         Returns:
             At most `count` shapes, the most similar first. Rotations compare the poses for the neighbour's class.
@@ -177,5 +177,7 @@ class Library:
 
 
 def describe_model(model: Model) -> About:
-    """What a library says about the model that it is made with; confidences depend on its temperature, too."""
-    return About(model.name, f"{hash_model(model)}-{model.calibration.temperature}", model.classes, model.width)
+    """What a library says about the model that it is made with; confidences depend on its temperatures, too."""
+    one = len(model.classes) == 1
+    confidence = f"up-{model.calibration.orientation_temperature}" if one else model.calibration.temperature
+    return About(model.name, f"{hash_model(model)}-{confidence}", model.classes, model.width)
