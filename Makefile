@@ -39,7 +39,7 @@ OLDEST_TORCH ?= 2.4.0
 OLDEST := .venv-oldest
 test-oldest:
 	$(PYTHON) -m venv $(OLDEST)
-	$(OLDEST)/bin/python -m pip install --quiet -c oldest.txt torch==$(OLDEST_TORCH) -e '.[modelnet,plot,viewer]' \
+	$(OLDEST)/bin/python -m pip install --quiet -c oldest.txt torch==$(OLDEST_TORCH) -e '.[modelnet,plot,search,viewer]' \
 		hypothesis pypcd4 pytest pytest-xdist small_gicp trimesh
 	$(TEST_ENV) $(OLDEST)/bin/pytest -n 2 --dist worksteal -m "not slow and not browser and not ray" \
 		tests/algebra tests/geometry tests/formats tests/datasets tests/nn tests/models tests/training tests/test_answers.py

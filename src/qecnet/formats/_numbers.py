@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,14 +91,24 @@ def _values(block: bytes) -> NDArray[np.float64]:
 def _floats(block: bytes) -> NDArray[np.float64]:
     """The slow way: any number that C reads, such as `1e-5` and `nan`."""
     try:
-        values = np.fromstring(block, sep=" ")
+        values = _read_words(block, np.float64)
     except ValueError:
         values = np.empty(0)
-    # One word can pass for two numbers (`1-2`), and older NumPy only warns at the first bad word.
+    # One word can pass for two numbers (`1-2`).
     if len(values) != np.count_nonzero(_is_end(block)):
         word = next((w for w in block.split() if not is_number(w)), b"")
         raise Malformed(f"has {word[:20]!r} in place of a number; the file is damaged or of another format")
     return values
+
+
+def _read_words(block: bytes, dtype: type[np.generic]) -> NDArray[Any]:
+    """NumPy's values of words; a ValueError at a bad word, where older NumPy warns and makes up a number."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            return np.fromstring(block, dtype, sep=" ")
+        except DeprecationWarning as error:
+            raise ValueError(str(error)) from error
 
 
 def _decimals(block: bytes) -> NDArray[np.float64] | None:
@@ -110,7 +122,7 @@ def _decimals(block: bytes) -> NDArray[np.float64] | None:
     if characters.max() > ord("9") or b"+" in block or block.rstrip().endswith((b"-", b"-.")):
         return None
     try:
-        digits = np.fromstring(block.replace(b".", b""), np.int64, sep=" ")
+        digits: NDArray[np.int64] = _read_words(block.replace(b".", b""), np.int64)
     except ValueError:
         return None
     is_end = _is_end(block)
