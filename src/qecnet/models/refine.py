@@ -55,15 +55,18 @@ def refine_alignment(
     goal = there.points * (there.scale / unit)
     moved = (alignment.moved(source.points) - there.centre) / unit
     forth, back = _distance(moved, goal), _distance(goal, moved)
-    pair = moved.numpy(), goal.numpy()
-    step = torch.from_numpy(_gicp(*pair) if forth <= back else np.linalg.inv(_gicp(*pair[::-1])))
+    if forth <= back:
+        step = torch.from_numpy(_gicp(moved.numpy(), goal.numpy()))
+    else:
+        step = torch.linalg.inv(torch.from_numpy(_gicp(goal.numpy(), moved.numpy())))
     turn, shift = canonicalize(from_matrix(step[:3, :3])), step[:3, 3]
     if up is not None:
         middle = moved.mean(0)
         level = _keep_up(turn, up)
         turn, shift = level, rotate(turn, middle) + shift - rotate(level, middle)
-    after = rotate(turn, moved) + shift
-    if min(forth, back) <= (_distance(after, goal) if forth <= back else _distance(goal, after)):
+    refined = rotate(turn, moved) + shift
+    after = _distance(refined, goal) if forth <= back else _distance(goal, refined)
+    if after >= min(forth, back):
         return alignment
     rotation = canonicalize(multiply(turn, alignment.rotation))
     # The step was made about the target's centre, with the larger of the two at radius 1.

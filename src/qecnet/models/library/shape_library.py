@@ -178,6 +178,6 @@ class Library:
 
 def describe_model(model: Model) -> About:
     """What a library says about the model that it is made with; confidences depend on its temperatures, too."""
-    one = len(model.classes) == 1
-    confidence = f"up-{model.calibration.orientation_temperature}" if one else model.calibration.temperature
-    return About(model.name, f"{hash_model(model)}-{confidence}", model.classes, model.width)
+    found, has_classes = model.calibration, len(model.classes) > 1
+    temperature = str(found.temperature) if has_classes else f"up-{found.orientation_temperature}"
+    return About(model.name, f"{hash_model(model)}-{temperature}", model.classes, model.width)
