@@ -14,7 +14,6 @@ from qecnet.nn import create_network
 from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
 from qecnet.nn.edge_reader import ReaderSize, pool_edges, see_neighbours
 from qecnet.nn.invariant_reader import InvariantReader
-from qecnet.nn.upright import _choose
 from qecnet.nn.upright_reader import UprightReader
 
 SMALL = ReaderSize(128, (32, 16), (8, 8, 8, 8), (16, 16, 32, 32, 32, 48))
@@ -99,42 +98,6 @@ def test_a_cloud_has_the_same_answer_alone_and_in_a_batch():
         together, alone = network(points), network(points.select(slice(1, 2)))
     assert torch.equal(together.activations[1], alone.activations[0])
     assert torch.equal(together.orientations.poses[1], alone.orientations.poses[0])
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_candidates_within_10_degrees_count_as_one(dtype):
-    tilts = torch.tensor([0.0, 90.0, 8.0, 180.0, 98.0], dtype=dtype)
-    poses = from_rotvec(torch.stack((torch.deg2rad(tilts), 0 * tilts, 0 * tilts), -1))[None]
-    likelihood = torch.tensor([[0.2, 0.35, 0.25, 0.05, 0.15]], dtype=dtype)
-    best, mass, group = _choose(likelihood, poses, 3)
-    assert best.tolist() == [[1, 2, 3]]
-    assert group.tolist() == [[1, 0, 1, 2, 0]]
-    torch.testing.assert_close(mass, torch.tensor([[0.5, 0.45, 0.05]], dtype=dtype))
-
-
-def test_fewer_candidates_than_are_chosen_leave_the_last_without_likelihood():
-    poses = torch.eye(4)[:1].expand(1, 2, 4)
-    best, mass, group = _choose(torch.tensor([[0.5, 0.5]]), poses, 3)
-    assert best[0, 0] == 0
-    assert mass.tolist() == [[1.0, 0.0, 0.0]]
-    assert group.tolist() == [[0, 0]]
-
-
-def test_a_candidate_that_is_given_twice_changes_no_other_probability():
-    network, points = make_network(torch.float64), make_clouds(1, dtype=torch.float64)
-    there = points.candidates.any(-1)[0]
-    few = replace(points, candidates=points.candidates[:, there][:, :3])
-    twice = replace(few, candidates=few.candidates[:, [0, 1, 2, 2]])
-    with torch.inference_mode():
-        once, again = network(few).orientations, network(twice).orientations
-    ups = to_matrix(few.candidates[0])[:, :, 2]
-    of_each = [
-        torch.stack([found.probabilities[0][to_matrix(found.poses[0])[:, :, 2] @ up > 0.99].sum() for up in ups])
-        for found in (once, again)
-    ]
-    odds = [shares / shares[0] for shares in of_each]
-    torch.testing.assert_close(odds[0][1], odds[1][1])
-    assert len({tuple(pose) for pose in again.poses[0].tolist()}) == len({tuple(pose) for pose in once.poses[0].tolist()})
 
 
 def test_without_classes_orientations_and_descriptors_stay():

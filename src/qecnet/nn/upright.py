@@ -28,7 +28,6 @@ _TILT = 0.02  # of right poses in training, in radians
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
 _LIGHT = 0.5  # how much the scorer's opinion of the class counts beside the reader's, without an invariant reader
 _SNAP = math.cos(math.radians(3))
-_SAME = math.cos(math.radians(10))
 
 
 @dataclass(frozen=True)
@@ -144,14 +143,15 @@ class UprightNet(Network):
         if not len(poses):
             poses = torch.eye(4, dtype=positions.dtype, device=positions.device)[:1]
         scored = self._read(self.scorer, positions, normals, poses)
-        likelihood = scored.upright.softmax(0)
-        best, mass, group = (found[0] for found in _choose(likelihood[None], poses[None], self.config.read))
-        count = max(1, int((mass >= _NEGLIGIBLE).sum()))
-        best, mass, rest = best[:count], mass[:count], group >= count
+        scores = scored.upright
+        order = scores.argsort(descending=True, stable=True)
+        likely = int((scores.softmax(0) >= _NEGLIGIBLE).sum())
+        count = max(1, min(self.config.read, likely))
+        best, rest = order[:count], order[count:]
         reading = self._read(self.reader, positions, normals, poses[best])
         # The scorer gives the probability that one of these is right; both readers together choose among them.
-        among = (0.5 * (reading.upright + mass.log())).softmax(0)
-        chosen = among * mass.sum()
+        among = (0.5 * (reading.upright + scores[best])).softmax(0)
+        chosen = among * scores.softmax(0)[best].sum()
         classes = (reading.scores + self._further_scores(scored.scores[None, best], positions, normals)[0]).softmax(-1)
         angles, shares = azimuth_modes(reading.harmonics)
         facing = multiply(poses[best, None], _about_z(angles))
@@ -160,9 +160,9 @@ class UprightNet(Network):
         # For each class the candidate that it is most likely with, and the likeliest azimuth.
         of_class = facing[:, 0][joint.argmax(0)]
         found = torch.cat((facing.flatten(0, 1), poses[rest]))
-        probability = torch.cat(((chosen[:, None] * shares).flatten(), likelihood[rest]))
+        probability = torch.cat(((chosen[:, None] * shares).flatten(), scores.softmax(0)[rest]))
         is_open = azimuth_is_open(reading.harmonics)[:, None].expand_as(shares).flatten()
-        is_open = torch.cat((is_open, is_open.new_zeros(int(rest.sum()))))
+        is_open = torch.cat((is_open, is_open.new_zeros(len(rest))))
         return Prediction(
             joint.sum(0)[None],
             of_class[None],
@@ -185,11 +185,12 @@ class UprightNet(Network):
         scored = self._read_each(self.scorer, positions, normals, poses)
         scores = scored.upright.view(there.shape)
         scores = torch.where(there | (first & ~there.any(-1, keepdim=True)), scores, -math.inf)
-        best, mass, _ = _choose(scores.softmax(-1), poses, min(self.config.read, poses.shape[1]))
-        likely = (mass >= _NEGLIGIBLE) | first[: best.shape[1]]
+        best_scores, best = scores.topk(min(self.config.read, poses.shape[1]), -1)
+        likely = scores.softmax(-1).gather(-1, best) >= _NEGLIGIBLE
+        likely = likely | first[: best.shape[1]]
         poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
         reading = self._read_each(self.reader, positions, normals, poses)
-        both = 0.5 * (reading.upright.view(best.shape) + mass.log())
+        both = 0.5 * (reading.upright.view(best.shape) + best_scores)
         among = torch.where(likely, both, -math.inf).softmax(-1)
         light = scored.scores.view(*there.shape, -1)
         light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
@@ -299,33 +300,6 @@ def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     drawn = torch.multinomial(torch.where(has[:, None], far, True).to(poses.dtype), count, replacement=True)
     wrong = torch.where(has[:, None, None], poses[each[:, None], drawn], identity)
     return right, wrong, has
-
-
-def _choose(likelihood: Tensor, poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Choose the likeliest candidates; those with up directions within 10° of each other count as one.
-
-    Args:
-        likelihood: (clouds, C), at least 0.
-        poses: (clouds, C, 4), WXYZ.
-        count: R, how many to choose.
-
-    Returns:
-        The indices of the chosen ones (clouds, R), the likeliest first; (clouds, R), the likelihood of each together
-        with those near it; and (clouds, C), near which of the chosen ones each candidate is, R for none. If there are
-        fewer than R, the last ones have a likelihood of 0.
-    """
-    ups = to_matrix(poses)[..., 2]
-    group = torch.full_like(likelihood, count)
-    best, mass = [], []
-    for number in range(count):
-        left = torch.where(group == count, likelihood, 0)
-        first = left.argmax(-1, keepdim=True)
-        up = ups.gather(1, first[..., None].expand(-1, -1, 3))
-        near = (group == count) & ((ups * up).sum(-1) > _SAME)
-        group = torch.where(near, number, group)
-        best.append(first)
-        mass.append(torch.where(near, likelihood, 0).sum(-1, keepdim=True))
-    return torch.cat(best, -1), torch.cat(mass, -1), group
 
 
 def _first_is_right(scores: Tensor) -> Tensor:
