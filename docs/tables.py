@@ -527,9 +527,10 @@ def search_opening() -> str:
     return _table(("files", *names), rows)
 
 
-def _measured(benchmark: str) -> list[dict[str, str]]:
+def _measured(benchmark: str, threads: int | None = None) -> list[dict[str, str]]:
     """The rows of a benchmark, on the first machine of those that it ran on; their names have no underscore."""
-    names = (path.name for path in sorted(RESULTS.glob(f"bench_{benchmark}_*.csv")))
+    machines = f"*-{threads}-threads" if threads else "*"
+    names = (path.name for path in sorted(RESULTS.glob(f"bench_{benchmark}_{machines}.csv")))
     return next((_rows(name) for name in names if name.count("_") == benchmark.count("_") + 2), [])
 
 
@@ -811,6 +812,36 @@ def reproduced() -> str:
     return _table(("figure", "published", "reproduced, paper protocol", "reproduced, strict"), rows)
 
 
+def network_speed() -> str:
+    """The paper's network on two cores: with compiled operators, without them, and as plain formulas."""
+    found = _measured("network", threads=2)
+    plain = {row["what"]: row["of it"] for row in found if row["reference"] != "eager"}
+    rows = []
+    for row in found:
+        if row["reference"] != "eager":
+            continue
+        fused, *slower = (f"{_round(value)} ms" for value in (row["ours"], row["of it"], plain[row["what"]]))
+        reached = DASH
+        if row["aim"]:
+            reached = "yes" if float(row["ours"]) <= float(row["aim"].split()[1]) else "no"
+        rows.append([row["what"].removesuffix(", fused"), fused, row["aim"] or DASH, reached, *slower])
+    return _table(("", "compiled operators", "goal", "reached", "without them", "plain formulas"), rows)
+
+
+def network_parts() -> str:
+    """What a training step of the paper's network spends its time on."""
+    found = _measured("network_parts")
+    classes = dict.fromkeys(row["classes"] for row in found)
+    rows = []
+    for part in dict.fromkeys(row["part"] for row in found):
+        of = {row["classes"]: row for row in found if row["part"] == part}
+        cells = (f"{float(of[n]['ms a shape']):.2f} ms ({format_percent(float(of[n]['share']))})" for n in classes)
+        rows.append([part, *cells])
+    whole = (sum(float(row["ms a shape"]) for row in found if row["classes"] == n) for n in classes)
+    rows.append(["all", *(f"{milliseconds:.2f} ms" for milliseconds in whole)])
+    return _table(("a shape in a training step", *(f"{n} classes" for n in classes)), rows)
+
+
 BLOCKS: dict[str, Callable[[], str]] = {
     "headline": headline,
     "accuracy": accuracy,
@@ -849,6 +880,8 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "replication-runs": replication_runs,
     "replication-seeds": replication_seeds,
     "reproduced": reproduced,
+    "network-speed": network_speed,
+    "network-parts": network_parts,
 }
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -76,7 +76,7 @@ def test_the_site_loads_nothing_from_elsewhere(site):
         assert not re.search(r"(@import|url\()\s*[\"']?(https?:)?//", style.read_text(encoding="utf-8")), style
 
 
-def test_the_site_has_the_files_of_results_that_pages_link_to(site):
+def test_the_site_has_the_files_of_results_that_pages_link_to_or_show(site):
     files = 0
     for page in (ROOT / "docs").glob("*.md"):
         for place in re.findall(r"\]\(\.\./(results[^)]*)\)", page.read_text()):
@@ -84,6 +84,7 @@ def test_the_site_has_the_files_of_results_that_pages_link_to(site):
             if (ROOT / place).is_file():
                 shown = place.replace("CARD.md", "CARD.html")
                 assert (site / shown).is_file(), shown
-                assert f'href="{shown}"' in (site / page.name).with_suffix(".html").read_text(encoding="utf-8"), shown
+                html = (site / page.name).with_suffix(".html").read_text(encoding="utf-8")
+                assert f'href="{shown}"' in html or f'src="{shown}"' in html, shown
                 files += 1
     assert files > 50
