@@ -15,6 +15,7 @@ from qecnet.algebra import (
     canonicalize,
     checking,
     conjugate,
+    from_azimuth,
     from_matrix,
     from_rotvec,
     left_matrix,
@@ -110,6 +111,12 @@ def test_from_matrix_gives_the_nearest_rotation(dtype, generator):
 def test_from_rotvec_agrees_with_scipy(rotations, tolerance):
     rotvec = torch.from_numpy(to_scipy(rotations).as_rotvec()).to(rotations.dtype)
     assert_same_rotation(from_rotvec(rotvec), rotations, 4 * tolerance)
+
+
+def test_an_azimuth_is_a_rotation_about_z(dtype, tolerance):
+    angle = torch.linspace(-7, 7, 29, dtype=dtype)
+    rotvec = angle[:, None] * torch.tensor([0.0, 0, 1], dtype=dtype)
+    assert_same_rotation(from_azimuth(angle), from_rotvec(rotvec), tolerance)
 
 
 def test_tiny_rotvecs_keep_their_relative_precision(dtype):

@@ -116,10 +116,10 @@ def test_no_normal_leaves_a_pose_as_it_is():
 
 def test_numbers_of_numpy_and_torch_are_numbers():
     points = ball(100)
-    expected = farthest_points(points, 5, 3)
+    expected = farthest_points(points, 5)
     numbers: list[Any] = [np.int64, torch.tensor]
     for number in numbers:
-        assert torch.equal(farthest_points(points, number(5), number(3)), expected)
+        assert torch.equal(farthest_points(points, number(5)), expected)
     normals, _ = fit_normals(points, radius=1.0)
     radius: Any = np.float32(1.0)
     assert torch.equal(fit_normals(points, radius=radius)[0], normals)

@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tests.geometry.test_sampling import farthest_points_naive
 from tests.nn.clouds import random_cloud
 
 from qecnet.compiled import use_compiled_operators
-from qecnet.geometry import farthest_points
 from qecnet.nn import Capsules, Pooling, QECModule, fused
 
 WEIGHTINGS = ["sigmoid", "linear", "lq"]
@@ -161,7 +161,7 @@ def test_pooling_graphs_are_those_of_each_cloud_on_its_own():
         assert not centres[cloud, reached:].any()
         assert not neighbours[cloud][~mask[cloud]].any()
         if reached:
-            chosen = farthest_points(points[cloud, usable], reached, 0)
+            chosen = farthest_points_naive(points[cloud, usable].double(), reached, 0)
             there = points[cloud, usable].double()
             present = (torch.arange(4) < len(usable)).expand(reached, 4)
             nearest = torch.zeros(reached, 4, dtype=torch.int64)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import torch
 from scipy.spatial import cKDTree
+from tests.geometry.test_sampling import farthest_points_naive
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.geometry import farthest_points
@@ -22,8 +23,11 @@ def choose_patches_plainly(positions, valid, count, size, start=None):
     neighbours, present = torch.zeros(count, size, dtype=torch.int64), torch.zeros(count, size, dtype=torch.bool)
     centres = positions[:1].expand(count, 3).clone()
     if len(usable):
-        first = None if start is None else int(start * len(usable))
-        chosen = farthest_points(positions[usable], min(count, len(usable)), first)
+        among, reached = positions[usable], min(count, len(usable))
+        if start is None:
+            chosen = farthest_points(among, reached)
+        else:
+            chosen = farthest_points_naive(among.double(), reached, int(start * len(usable)))
         near = min(size, len(usable))
         points = positions[usable].double().numpy()
         _, found = cKDTree(points).query(points[chosen], k=np.arange(1, near + 1))

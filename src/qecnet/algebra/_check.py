@@ -15,16 +15,13 @@ _checking: ContextVar[bool] = ContextVar("qecnet_checking", default=False)
 
 
 @contextmanager
-def checking(enabled: bool = True) -> Iterator[None]:
+def checking() -> Iterator[None]:
     """Check values as well as shapes while the block runs.
 
     Non-finite numbers, quaternions of another length than 1, negative weights and reflections in place of rotations
     then raise a `ValueError`.
-
-    Args:
-        enabled: False switches the checks off again for an inner block.
     """
-    token = _checking.set(enabled)
+    token = _checking.set(True)
     try:
         yield
     finally:

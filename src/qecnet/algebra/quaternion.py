@@ -157,6 +157,19 @@ def from_rotvec(rotvec: Tensor) -> Tensor:
     return torch.cat((torch.cos(half), torch.sinc(half / torch.pi) * rotvec / 2), dim=-1)
 
 
+def from_azimuth(angle: Tensor) -> Tensor:
+    """Convert angles to quaternions: rotations about the z axis.
+
+    Args:
+        angle: (...), in radians.
+
+    Returns:
+        (..., 4) WXYZ.
+    """
+    half, zero = angle / 2, torch.zeros_like(angle)
+    return torch.stack((half.cos(), zero, zero, half.sin()), dim=-1)
+
+
 def random_quaternion(
     shape: int | Sequence[int],
     generator: torch.Generator | int,
@@ -177,7 +190,7 @@ def random_quaternion(
         generator = torch.Generator().manual_seed(generator)
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     normal = torch.randn((*shape, 4), generator=generator, dtype=dtype, device=generator.device)
-    return torch.nn.functional.normalize(normal, dim=-1)
+    return normalize(normal, dim=-1)
 
 
 def canonicalize(q: Tensor) -> Tensor:

@@ -69,7 +69,7 @@ def propose_poses(positions: Tensor, normals: Tensor, weights: Tensor | None = N
         ValueError: if positions are not finite or shapes do not match.
     """
     points, moment = _prepare(positions, normals, weights)
-    own = _principal_frames(points)
+    own = _start_frames(points)
     ups = torch.cat((_resting_ups(points), _axis_ends(own, snap_to_moment(own, moment), points, moment)))
     poses = _face_along_walls(ups, points, moment)
     poses = poses[_distinct(to_matrix(poses)[:, :, 2])[:MOST_CANDIDATES]]
@@ -106,7 +106,7 @@ def find_axis_ups(positions: Tensor, normals: Tensor, weights: Tensor | None = N
         the axes that more of the surface faces. None where all positions are equal.
     """
     points, moment = _prepare(positions, normals, weights)
-    start = _principal_frames(points)
+    start = _start_frames(points)
     return _axis_ends(start, snap_to_moment(start, moment), points, moment).to(positions)
 
 
@@ -129,7 +129,7 @@ def _resting_ups(points: Tensor) -> Tensor:
     return torch.from_numpy(resting_directions(points.numpy(), _FACES))
 
 
-def _principal_frames(points: Tensor) -> Tensor:
+def _start_frames(points: Tensor) -> Tensor:
     """(4, 4) poses for the iterations to start from; none where all points are equal."""
     if not points.any():
         return points.new_zeros(0, 4)

@@ -65,11 +65,11 @@ def local_frames(
     """
     check_cloud(points)
     cloud = centre_cloud(points)
-    return estimate_frames(cloud, cloud.of(places(points, at)), method, radii, sign, points)
+    return estimate_frames(cloud, cloud.of(places(points, at)), method, sign, points, radii)
 
 
 def estimate_frames(
-    cloud: Centred, queries: Array, method: Method, radii: Radii | None, sign: Sign, like: Tensor
+    cloud: Centred, queries: Array, method: Method, sign: Sign, like: Tensor, radii: Radii | None = None
 ) -> Frames:
     """`local_frames` at centred queries (M, 3) of a cloud that has been centred; `like` gives precision and device."""
     if method not in get_args(Method):

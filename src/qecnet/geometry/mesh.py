@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from qecnet.algebra import rotate
 from qecnet.geometry._pickling import PickledAsArrays
 from qecnet.geometry.cloud import PointCloud
 
@@ -66,10 +65,6 @@ class Mesh(PickledAsArrays):
             faces=moved[faces],
             non_finite=self.non_finite + int((~finite).sum()),
         )
-
-    def rotated(self, q: Tensor) -> Mesh:
-        """Rotate about the origin by `q` (4,), WXYZ, unit; in float64, rounded once."""
-        return replace(self, vertices=rotate(q.double(), self.vertices.double()).to(self.vertices.dtype))
 
     def sample(self, count: int, generator: torch.Generator) -> PointCloud:
         """Sample `count` points uniformly by area, each with the unit normal of its face.

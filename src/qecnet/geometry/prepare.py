@@ -16,7 +16,6 @@ from qecnet.geometry.candidates import propose_poses
 from qecnet.geometry.cloud import PointCloud
 from qecnet.geometry.frames import Frames, Method, estimate_frames, plane_frames
 from qecnet.geometry.normals import Sign
-from qecnet.geometry.radii import Radii
 from qecnet.geometry.sampling import MIN_POINTS, choose_farthest, find_strays, may_have_strays, random_points
 
 PrepareMethod = Literal[Method, "none"]
@@ -119,7 +118,6 @@ class PrepareConfig:
         points: at most this many, chosen at random, describe the shape; a scan of millions is thinned by this rule.
         frames: number of places that get a frame, by farthest point sampling.
         method: of the frames, see `local_frames`; "none" estimates none: every point is valid and has the identity.
-        radii: of the frames, for a cloud of radius 1, or None for `default_radii`.
         sign: the side that normals point to: "inward", "outward", "normals" for that of the cloud's own normals, or
             "camera" for that of the cloud's viewpoint, and outward where it is not known.
         candidates: whether to propose candidate poses, see `propose_poses`.
@@ -128,7 +126,6 @@ class PrepareConfig:
     points: int = 10_000
     frames: int = 512
     method: PrepareMethod = "flare"
-    radii: Radii | None = None
     sign: Literal["inward", "outward", "normals", "camera"] = "inward"
     candidates: bool = False
 
@@ -182,7 +179,7 @@ def prepare(
         found = Frames(small.points.new_tensor([1.0, 0, 0, 0]).repeat(count, 1), torch.ones(count, dtype=torch.bool))
     else:
         sign = _sign(small, config)
-        found = estimate_frames(searched, searched.points[at], config.method, config.radii, sign, small.points)
+        found = estimate_frames(searched, searched.points[at], config.method, sign, small.points)
         if not found.valid.any():
             found = plane_frames(searched, searched.points[at], small.points)
     positions = torch.zeros(config.frames, 3)

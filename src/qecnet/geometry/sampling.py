@@ -49,32 +49,28 @@ def sample_points(
     return shape if kept == len(shape) else shape.select(random_points(shape.points, kept, generator))
 
 
-def farthest_points(points: Tensor, count: int, start: int | None = None) -> Tensor:
+def farthest_points(points: Tensor, count: int) -> Tensor:
     """Choose farthest points exactly: each next point is the one farthest from those already chosen.
 
-    Ties go to the lower index: a rule that a rotation does not change (up to rounding).
+    The first is the point farthest from the centroid. Ties go to the lower index. A rotation changes neither rule (up
+    to rounding).
 
     Args:
         points: (N, 3).
         count: how many to choose, at most N. Once every position is taken, repeated positions follow.
-        start: index of the first; by default the point farthest from the centroid, so that a rotated cloud gives
-            the same choice.
 
     Returns:
         (count,) int64 indices in the order of choice: the first n of them are the answer for n.
     """
     check_cloud(points)
     _check_count(count, len(points))
-    if start is not None and not 0 <= start < len(points):
-        raise ValueError(f"start is {start}; the cloud has the points 0..{len(points) - 1}")
-    return choose_farthest(centre_cloud(points), count, points, start)
+    return choose_farthest(centre_cloud(points), count, points)
 
 
-def choose_farthest(cloud: Centred, count: int, points: Tensor, start: int | None = None) -> Tensor:
+def choose_farthest(cloud: Centred, count: int, points: Tensor) -> Tensor:
     """`farthest_points` of points that have been centred; the choice is made in the precision of `points`."""
     array = cloud.points
-    if start is None:
-        start = int(np.square(array).sum(1).argmax())
+    start = int(np.square(array).sum(1).argmax())
     kind = np.float64 if points.dtype == torch.float64 else np.float32
     if is_compiled():
         return torch.from_numpy(farthest_compiled(cloud, kind, count, start)).to(points.device)

@@ -83,7 +83,7 @@ def snap_to_moment(pose: Tensor, moment: Tensor) -> Tensor:
     return _keep_undecided(pose, climb(pose, moment), moment)
 
 
-def climb(pose: Tensor, moment: Tensor, steps: int = _STEPS) -> Tensor:
+def climb(pose: Tensor, moment: Tensor) -> Tensor:
     """Steps towards a maximum for poses (..., 4) and a fourth moment (..., 9, 9); the objective never decreases.
 
     The objective is convex in the matrix, so a rotation with a larger product with its gradient has a larger value.
@@ -91,10 +91,10 @@ def climb(pose: Tensor, moment: Tensor, steps: int = _STEPS) -> Tensor:
     decomposition, it leaves alone what a gradient of low rank does not decide.
     """
     if _is_compiled_for(pose, moment):
-        return climb_compiled(pose, moment, steps, _SQUARINGS)
+        return climb_compiled(pose, moment, _STEPS, _SQUARINGS)
     davenport, identity = _DAVENPORT.to(pose), torch.eye(4, dtype=pose.dtype, device=pose.device)
     leading = pose.shape[:-1]
-    for _ in range(steps):
+    for _ in range(_STEPS):
         axes = ((pose[..., :, None] * pose[..., None, :]).view(*leading, 16) @ davenport.mT).view(*leading, 3, 3)
         gradient = ((_squares(axes) @ moment).view(*leading, 3, 3, 3) @ axes[..., None]).view(*leading, 9)
         # Eigenvalues are at least −√2 |G|: shifted by that, none is negative.

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..algebra import conjugate, multiply, rotate
+from ..algebra import conjugate, from_azimuth, multiply, rotate
 from ..geometry import OrientedPoints
 from .capsules import Capsules, fill
 from .prediction import Ballot, PatchCapsules, Prediction, VotingRound
@@ -238,10 +238,8 @@ def _first(capsules: Capsules, count: int) -> Capsules:
 
 def _turns(upside_down: bool, like: Tensor) -> Tensor:
     """The four quarter turns about the upright axis z, and those after a half turn about x: (4 or 8, 4), WXYZ."""
-    half = torch.arange(4, dtype=like.dtype, device=like.device) * (math.pi / 4)
-    cos, sin, nothing = half.cos(), half.sin(), torch.zeros_like(half)
-    upright = torch.stack((cos, nothing, nothing, sin), -1)
-    return torch.cat((upright, torch.stack((nothing, cos, sin, nothing), -1))) if upside_down else upright
+    upright = from_azimuth(torch.arange(4, dtype=like.dtype, device=like.device) * (math.pi / 2))
+    return torch.cat((upright, upright[:, [1, 0, 3, 2]])) if upside_down else upright
 
 
 register_network(

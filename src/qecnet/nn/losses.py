@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from ..algebra import angular_distance
+from ..algebra import angular_distance, from_azimuth
 
 
 def spread_loss(
@@ -68,9 +68,7 @@ def upright_distance(poses: Tensor, turns: Tensor) -> Tensor:
     with torch.no_grad():
         twist = 2 * torch.atan2(poses[..., 3], poses[..., 0])  # the turn about z that comes nearest
         step = 2 * torch.pi / turns.clamp_min(1).to(poses.dtype)
-        half = torch.where(turns == 0, twist, (twist / step).round() * step) / 2
-        nothing = torch.zeros_like(half)
-        upright = torch.stack((half.cos(), nothing, nothing, half.sin()), -1)
+        upright = from_azimuth(torch.where(turns == 0, twist, (twist / step).round() * step))
     return angular_distance(poses, upright)
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from ..algebra import conjugate, from_rotvec, is_exporting, multiply, nearest_with_up, rotate, to_matrix
+from ..algebra import conjugate, from_azimuth, from_rotvec, is_exporting, multiply, nearest_with_up, rotate, to_matrix
 from ..geometry import OrientedPoints, snap_pose
 from .azimuth import azimuth_is_open, azimuth_loss, azimuth_modes
 from .capsules import fill
@@ -154,7 +154,7 @@ class UprightNet(Network):
         chosen = among * scores.softmax(0)[best].sum()
         classes = (reading.scores + self._further_scores(scored.scores[None, best], positions, normals)[0]).softmax(-1)
         angles, shares = azimuth_modes(reading.harmonics)
-        facing = multiply(poses[best, None], _about_z(angles))
+        facing = multiply(poses[best, None], from_azimuth(angles))
         facing = _snapped(facing, normals[0])
         joint = among[:, None] * classes
         # For each class the candidate that it is most likely with, and the likeliest azimuth.
@@ -197,7 +197,7 @@ class UprightNet(Network):
         classes = (reading.scores.view_as(light) + self._further_scores(light, positions, normals)).softmax(-1)
         joint = among[..., None] * classes
         angle = azimuth_modes(reading.harmonics)[0][:, 0].view(best.shape)
-        facing = _snapped(multiply(poses, _about_z(angle)), normals[:, None])
+        facing = _snapped(multiply(poses, from_azimuth(angle)), normals[:, None])
         chosen = joint.argmax(1)[..., None].expand(-1, -1, 4)
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
         return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
@@ -264,7 +264,7 @@ class UprightNet(Network):
         # A class can often be told from a wrong pose, too, and answers rest on several poses.
         tilted = reading.scores[:clouds].index_copy(0, half, reading.scores[clouds:]).softmax(-1)
         reading = UprightReading(*(x[:clouds] for x in reading))
-        best = multiply(right, _about_z(azimuth_modes(reading.harmonics.detach())[0][:, 0]))
+        best = multiply(right, from_azimuth(azimuth_modes(reading.harmonics.detach())[0][:, 0]))
         return Prediction(
             reading.scores.softmax(-1),
             best[:, None].expand(-1, self.config.classes, 4),
@@ -305,12 +305,6 @@ def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
 def _first_is_right(scores: Tensor) -> Tensor:
     """Cross-entropy of choosing the first of (rows, K)."""
     return -scores.log_softmax(-1)[:, 0]
-
-
-def _about_z(angles: Tensor) -> Tensor:
-    """Quaternions WXYZ (..., 4) of rotations about z by angles (...)."""
-    nothing = torch.zeros_like(angles)
-    return torch.stack(((angles / 2).cos(), nothing, nothing, (angles / 2).sin()), -1)
 
 
 def _snapped(poses: Tensor, normals: Tensor) -> Tensor:
