@@ -52,9 +52,7 @@ def inputs_of(points):
     return points.positions, points.frames, points.valid.to(points.positions)
 
 
-@pytest.mark.parametrize(
-    ("config", "classes", "count"), [("paper", 10, 46_990), ("paper", 40, 444_460), ("release", 10, 126_734)]
-)
+@pytest.mark.parametrize(("config", "classes", "count"), [("paper", 10, 46_990), ("paper", 40, 444_460)])
 def test_parameters_are_as_many_as_the_authors(config, classes, count):
     assert count_parameters(create_network(config, classes)) == count
 
@@ -225,7 +223,7 @@ def test_prediction_reads_the_most_activated_capsule(dtype):
         (lambda: replace(SMALL, capsules=0), "capsules is 0; it must be at least 1"),
         (lambda: replace(SMALL, neighbours=31), "neighbours is 31; it must be at most the 30 frames"),
         (lambda: replace(SMALL, patches=31), "patches is 31; it must be at most the 30 frames"),
-        (lambda: create_network("letter", 3), "network is 'letter'; it must be one of features, paper, release"),
+        (lambda: create_network("letter", 3), "network is 'letter'; it must be one of features, paper, upright"),
     ],
 )
 def test_configurations_that_make_no_sense_fail_at_construction(make, sentence):
@@ -297,7 +295,7 @@ def test_frames_that_are_no_unit_quaternions_are_an_error_inside_checking():
         make_network(SMALL, torch.float32)(wrong)
 
 
-@pytest.mark.parametrize("name", ["paper", "release", "own"])
+@pytest.mark.parametrize("name", ["paper", "own"])
 def test_weights_from_before_there_was_an_origin_are_relative_to_patches(tmp_path, monkeypatch, name):
     monkeypatch.setattr("qecnet.nn.registry._NETWORKS", {**_NETWORKS})
     register_network("own", QECNet, SMALL)

@@ -15,12 +15,6 @@ def test_the_defaults_are_the_papers_network():
     assert count_parameters(Settings().create_network(10)) == 46_990
 
 
-def test_given_settings_override_those_of_the_release():
-    settings = make_settings({"config": "release", "capsules": 32})
-    assert (settings.frames, settings.patches, settings.capsules) == (2048, 256, 32)
-    assert (settings.weighting, settings.batch_size, settings.points) == ("linear", 16, 10_000)
-
-
 def test_given_settings_override_those_of_features():
     settings = make_settings({"config": "features", "looks": 1, "batch_size": 16})
     assert (settings.loss, settings.schedule, settings.method) == ("cross_entropy", "onecycle", "centred")
@@ -34,12 +28,12 @@ def test_given_settings_override_those_of_features():
 
 
 def test_written_as_json_they_come_back_the_same():
-    settings = make_settings({"config": "release", "margin": [0.2, 0.9], "siamese": 0.1})
+    settings = make_settings({"config": "features", "margin": [0.2, 0.9], "siamese": 0.1})
     assert make_settings(json.loads(json.dumps(json_of(settings)))) == settings
 
 
 def test_a_runs_own_settings_can_be_given_to_another(tmp_path):
-    settings, file = make_settings({"config": "release", "margin": [0.2, 0.9]}), tmp_path / "settings.json"
+    settings, file = make_settings({"config": "features", "margin": [0.2, 0.9]}), tmp_path / "settings.json"
     file.write_text(json.dumps(json_of(settings)))
     assert make_settings(read_settings(file)) == settings
     for damaged in ("{", "3", "[1]"):

@@ -38,7 +38,6 @@ NETWORKS = {
     "features": "QEC with features",
     "paper": "QEC as in the paper",
     "var": "QEC as in the paper, no canonicalisation",
-    "release": "QEC, sizes of the release",
     "pointnet": "PointNet",
     "pointnet2": "PointNet++",
     "dgcnn": "DGCNN",

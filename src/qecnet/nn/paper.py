@@ -107,9 +107,3 @@ class QECNet(Network):
 
 
 register_network("paper", QECNet, QECConfig(classes=40), {"batch_size": 8})
-register_network(
-    "release",
-    QECNet,
-    QECConfig(classes=40, frames=2048, patches=256, capsules=128, weighting="linear"),
-    {"batch_size": 16},
-)

@@ -194,7 +194,7 @@ def create_network(name: str, classes: int, **options: Any) -> Network:
     """Create a registered network, with first weights from torch's global generator.
 
     Args:
-        name: "paper", "release", "features", "upright", or one that was registered by `register_network`.
+        name: "paper", "features", "upright", or one that was registered by `register_network`.
         classes: number of classes.
         options: fields of its configuration that differ from the registered ones.
 

@@ -48,7 +48,7 @@ def train(
         typer.Option(metavar="FOLDER", help="Folder of the dataset in the setting unlabelled, e.g. scanned_objects."),
     ] = None,
     config: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Network: paper (default), release, features or upright.")
+        str | None, typer.Option(metavar="NAME", help="Network: paper (default), features or upright.")
     ] = None,
     start: Annotated[
         str | None,
