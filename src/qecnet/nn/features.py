@@ -24,6 +24,7 @@ from .voting import RoutingConfig
 _PRIMARY = 4
 """The features of a primary capsule: where its frame sees the cloud's centre, and how far away."""
 
+_VOTERS_WIDTH = 128
 _MOST_READINGS, _WIDEST = 16, 65_536
 
 
@@ -91,12 +92,12 @@ class FeatureConfig(RoutingConfig):
 class Voters(nn.Module):
     """How capsules vote, and how much each counts, from their own features and the summary of the cloud."""
 
-    def __init__(self, given: int, summary: int, classes: int, hidden: int = 128) -> None:
+    def __init__(self, given: int, summary: int, classes: int) -> None:
         super().__init__()
-        self.own = nn.Linear(given, hidden, bias=False)
-        self.normalised = nn.BatchNorm1d(hidden)
-        self.common = nn.Linear(summary, hidden, bias=False)
-        self.last = nn.Linear(hidden, 5 * classes)
+        self.own = nn.Linear(given, _VOTERS_WIDTH, bias=False)
+        self.normalised = nn.BatchNorm1d(_VOTERS_WIDTH)
+        self.common = nn.Linear(summary, _VOTERS_WIDTH, bias=False)
+        self.last = nn.Linear(_VOTERS_WIDTH, 5 * classes)
 
     def forward(self, capsules: Capsules, summary: Tensor) -> tuple[Tensor, Tensor]:
         """Capsules (clouds, L), summary (clouds, S) → votes (clouds, M, L, 4), WXYZ, and trust (clouds, M, L), real."""

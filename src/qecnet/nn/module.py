@@ -7,7 +7,7 @@ from ..algebra import Weighting, check_quaternion, conjugate, full_precision, is
 from .capsules import Capsules, Pooling
 from .fused import canonical_fused, is_fused, route_fused
 from .kernel import Nonlinearity, TransformKernel
-from .routing import Gradients, Routed, activation_of, check_routing, route
+from .routing import Gradients, activation_of, check_routing, route
 from .votes import cast_votes
 
 
@@ -50,14 +50,16 @@ class QECModule(nn.Module):
         with full_precision(capsules.poses.device):
             if is_fused(*inputs, differentiated=self.gradients == "all"):
                 return Capsules(pooling.centres, *self._route_fused(capsules, pooling))
-            routed = self._route(capsules, pooling)
+            routed = route(
+                *self.votes(capsules, pooling),
+                self.iterations,
+                self.weighting,
+                exponent=self.exponent,
+                scale=self.scale,
+                shift=self.shift,
+                gradients=self.gradients,
+            )
         return Capsules(pooling.centres, routed.poses, routed.activations)
-
-    def route(self, capsules: Capsules, pooling: Pooling) -> Routed:
-        """As `forward`, but gives what routing gave, with the weights (clouds, patches, M, Nc·K), points innermost."""
-        self._check(capsules, pooling)
-        with full_precision(capsules.poses.device):
-            return self._route(capsules, pooling)
 
     def votes(self, capsules: Capsules, pooling: Pooling) -> tuple[Tensor, Tensor]:
         """What is routed: votes (clouds, patches, M, Nc·K, 4) WXYZ, points innermost, and the activations of those who
@@ -67,21 +69,8 @@ class QECModule(nn.Module):
         poses = patch.poses.transpose(-3, -2).flatten(-3, -2)
         return cast_votes(poses, transforms), patch.activations.mT.flatten(-2)
 
-    def _route(self, capsules: Capsules, pooling: Pooling) -> Routed:
-        votes, activations = self.votes(capsules, pooling)
-        return route(
-            votes,
-            activations,
-            self.iterations,
-            self.weighting,
-            exponent=self.exponent,
-            scale=self.scale,
-            shift=self.shift,
-            gradients=self.gradients,
-        )
-
     def _route_fused(self, capsules: Capsules, pooling: Pooling) -> tuple[Tensor, Tensor]:
-        """Poses and activations as `_route` gives them."""
+        """Poses and activations as `route` gives them."""
         patch = capsules.group(pooling)
         if is_checking():  # the operators do not look at values, and what is masked may be no quaternion
             identity = torch.eye(4, dtype=patch.poses.dtype)[0]

@@ -67,11 +67,6 @@ class Network(nn.Module, ABC):
     def descriptor_size(self) -> int:
         """D, the number of values in a descriptor."""
 
-    @property
-    def iterations(self) -> int:
-        """Number of iterations of routing."""
-        return getattr(self.config, "iterations", 0)
-
     def predict_upright(self, points: OrientedPoints, up: Tensor) -> Prediction:
         """`predict` where it is known which way is up, (clouds, 3): by default, the nearest poses that have it."""
         found = self.predict(points)

@@ -83,21 +83,6 @@ def activation_of(agreement: Tensor, unmasked: Tensor, scale: Tensor | float, sh
     return torch.where(unmasked, torch.sigmoid(scale * agreement + shift), 0.0)
 
 
-def trace(
-    votes: Tensor,
-    activations: Tensor,
-    iterations: int = 3,
-    weighting: Weighting = "sigmoid",
-    *,
-    exponent: float = 1.0,
-) -> list[Routed]:
-    """What routing had come to before its first iteration and after each: `iterations + 1` times what `route` gives.
-
-    To look at, and not for training: it routes anew for each of them.
-    """
-    return [route(votes, activations, done, weighting, exponent=exponent) for done in range(iterations + 1)]
-
-
 def _mean(votes: Tensor, weights: Tensor) -> Tensor:
     """The weighted mean of Eq. 4. (..., M, L, 4), (..., M, L) → (..., M, 4)."""
     return dominant_eigenvector(moments_of(votes, weights), semidefinite=True)

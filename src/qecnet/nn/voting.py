@@ -9,7 +9,7 @@ from torch import Tensor
 from ..algebra import Weighting
 from .prediction import VotingRound
 from .registry import NetworkConfig, check_at_most
-from .routing import Gradients, check_routing, trace
+from .routing import Gradients, check_routing, route
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,11 @@ class RoutingConfig(NetworkConfig):
         return {name: getattr(self, name) for name in RoutingConfig.__annotations__}
 
     def trace_round(self, positions: Tensor, votes: Tensor, trust: Tensor) -> VotingRound:
-        """Route votes (L, 4), WXYZ, that count (L,) and come from (L, 3), and keep what each iteration gave."""
-        steps = trace(votes[None], trust, self.iterations, self.weighting, exponent=self.exponent)
+        """Route votes (L, 4), WXYZ, that count (L,) and come from (L, 3), anew up to each iteration."""
+        steps = [
+            route(votes[None], trust, done, self.weighting, exponent=self.exponent)
+            for done in range(self.iterations + 1)
+        ]
         weights = torch.stack([step.weights[0] for step in steps])
         shares = weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
         return VotingRound(positions, votes, torch.stack([step.poses[0] for step in steps]), shares)
