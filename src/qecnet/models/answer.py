@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -12,8 +11,8 @@ from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
 from qecnet.datasets import NO_SYMMETRY, SymmetryGroup, symmetry_of
+from qecnet.nn import SAME_DIRECTION
 
-_SAME = math.cos(math.radians(10))
 _SHARED = 0.2  # of the largest probability, from which on two orientations count as equally right
 
 
@@ -171,7 +170,7 @@ class Answer:
         directions, totals = [self.up], [0.0 if self.verified else self.confidence]
         for candidate in self.verified:
             up = to_matrix(candidate.pose)[:, 2]
-            place = next((k for k, one in enumerate(directions) if float(one @ up) >= _SAME), len(directions))
+            place = next((k for k, one in enumerate(directions) if float(one @ up) >= SAME_DIRECTION), len(directions))
             if place == len(directions):
                 directions.append(up)
                 totals.append(0.0)
@@ -251,12 +250,14 @@ class Alignment:
 def _shared_symmetry(pose: Tensor, candidates: Sequence[Candidate]) -> SymmetryGroup:
     """Find the rotations about a pose's up direction that share the probability of its candidates."""
     turns = to_matrix(multiply(conjugate(pose), torch.stack([one.pose for one in candidates])))
-    same_up = [(one, turn) for one, turn in zip(candidates, turns, strict=True) if float(turn[2, 2]) >= _SAME]
+    same_up = [(one, turn) for one, turn in zip(candidates, turns, strict=True) if float(turn[2, 2]) >= SAME_DIRECTION]
     if same_up and same_up[0][0].any_azimuth:
         return SymmetryGroup(None)
     for group in (SymmetryGroup(4), SymmetryGroup(2)):
         elements = to_matrix(torch.from_numpy(group.elements()))[:, :2, 0]
-        shares = [sum(one.probability for one, turn in same_up if float(turn[:2, 0] @ x) >= _SAME) for x in elements]
+        shares = [
+            sum(one.probability for one, turn in same_up if float(turn[:2, 0] @ x) >= SAME_DIRECTION) for x in elements
+        ]
         if min(shares) >= _SHARED * max(shares) > 0:
             return group
     return NO_SYMMETRY

@@ -10,6 +10,7 @@ from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, up
 from .module import QECModule
 from .paper import PatchOrigin, QECConfig, QECNet
 from .prediction import (
+    SAME_DIRECTION,
     Ballot,
     Calibration,
     Orientations,
@@ -35,6 +36,7 @@ from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 
 __all__ = [
+    "SAME_DIRECTION",
     "Ballot",
     "Calibration",
     "Capsules",

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from ..algebra import angular_distance, from_azimuth
+from .prediction import log_positive
 
 
 def spread_loss(
@@ -84,9 +85,8 @@ def cross_entropy(activations: Tensor, labels: Tensor, smoothing: float = 0.0) -
         ().
     """
     _check(activations, labels)
-    logarithms = activations.clamp_min(torch.finfo(activations.dtype).tiny).log()
     # The softmax of logarithms divides by the sum; for probabilities it changes nothing.
-    return torch.nn.functional.cross_entropy(logarithms, labels, label_smoothing=smoothing)
+    return torch.nn.functional.cross_entropy(log_positive(activations), labels, label_smoothing=smoothing)
 
 
 def _check(activations: Tensor, labels: Tensor) -> None:

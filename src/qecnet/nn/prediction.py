@@ -1,5 +1,6 @@
 """What networks give: a `Prediction` for each cloud, its calibration, and on request how it came about."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
@@ -7,7 +8,10 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-_CANDIDATES = 24
+from ..geometry import MOST_CANDIDATES
+
+SAME_DIRECTION = math.cos(math.radians(10))
+"""The cosine of 10°, from which on two directions count as one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +56,8 @@ class Orientations:
     @staticmethod
     def best(poses: Tensor, probabilities: Tensor, any_azimuth: Tensor) -> "Orientations":
         """The 24 likeliest of one cloud's poses (K, 4) with probabilities (K,), and any_azimuth (K,)."""
-        order = probabilities.argsort(descending=True, stable=True)[:_CANDIDATES]
-        padding = _CANDIDATES - len(order)
+        order = probabilities.argsort(descending=True, stable=True)[:MOST_CANDIDATES]
+        padding = MOST_CANDIDATES - len(order)
         identity = torch.eye(4, dtype=poses.dtype, device=poses.device)[0]
         kept = torch.cat((poses[order], identity.expand(padding, 4)))
         share, is_open = (pad(values[order], (0, padding)) for values in (probabilities, any_azimuth))

@@ -7,10 +7,10 @@ import torch
 from torch import Tensor
 
 from ..algebra import conjugate, multiply
-from .prediction import Calibration, Prediction, log_positive
+from .prediction import SAME_DIRECTION, Calibration, Prediction, log_positive
 
 _COLDEST, _HOTTEST = 0.01, 100.0
-_UP, _HEADING = math.cos(math.radians(10)), math.cos(math.radians(15))
+_HEADING = math.cos(math.radians(15))
 
 
 def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations: Tensor) -> Calibration:
@@ -56,7 +56,7 @@ def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor
     w, _, _, z = multiply(conjugate(rotations)[..., None, :], poses).square().unbind(-1)
     up = w + z  # (1 + cos) / 2 of the angle between the up directions
     heading = (w - z) / up.clamp_min(torch.finfo(up.dtype).tiny)
-    return (2 * up - 1 > _UP) & (any_azimuth | (heading > _HEADING))
+    return (2 * up - 1 > SAME_DIRECTION) & (any_azimuth | (heading > _HEADING))
 
 
 def fit_temperature(activations: Tensor, labels: Tensor) -> float:

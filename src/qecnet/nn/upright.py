@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ..algebra import conjugate, from_azimuth, from_rotvec, is_exporting, multiply, nearest_with_up, rotate, to_matrix
-from ..geometry import OrientedPoints, snap_pose
+from ..geometry import MOST_CANDIDATES, OrientedPoints, snap_pose
 from .azimuth import azimuth_is_open, azimuth_loss, azimuth_modes
 from .capsules import fill
 from .edge_reader import ReaderSize
@@ -58,7 +58,7 @@ class UprightConfig(NetworkConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name, most in (("read", 24), ("wrong", 23)):
+        for name, most in (("read", MOST_CANDIDATES), ("wrong", MOST_CANDIDATES - 1)):
             if not 1 <= getattr(self, name) <= most:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 1 to {most}")
         if not 0 <= self.dropout < 1:
