@@ -6,20 +6,20 @@ import qecnet
 from qecnet.viewer.limits import Limits
 from qecnet.viewer.reader import UploadReader
 from qecnet.viewer.request import CorruptionLevels, Request, RequestedShape
-from qecnet.viewer.session import Networks, Session
+from qecnet.viewer.session import ModelPool, Session
 from qecnet.viewer.uploads import UploadStore
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0)
 
 
 @pytest.fixture(scope="session")
-def networks():
-    return Networks(qecnet.load("modelnet10-features"))
+def pool():
+    return ModelPool(qecnet.load("modelnet10-features"))
 
 
 @pytest.fixture(scope="session")
 def paper():
-    return Networks(qecnet.load("modelnet10-paper"))
+    return ModelPool(qecnet.load("modelnet10-paper"))
 
 
 @pytest.fixture(scope="session")
@@ -35,8 +35,8 @@ def store():
 
 
 @pytest.fixture
-def session(networks, store):
-    return Session("key", networks, store)
+def session(pool, store):
+    return Session("key", pool, store)
 
 
 @pytest.fixture

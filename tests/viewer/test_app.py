@@ -28,10 +28,10 @@ def message(number, **shape):
 
 
 @pytest.fixture
-def serving(networks, reader):
+def serving(pool, reader):
     @asynccontextmanager
     async def serve(host="127.0.0.1", **limits):
-        app = ViewerApp(networks, None, host, reader, Limits(**limits))
+        app = ViewerApp(pool, None, host, reader, Limits(**limits))
         listening = bind("127.0.0.1", 0)
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with (

@@ -65,7 +65,7 @@ def test_an_invalid_file_is_refused_in_a_sentence(reader, name, data, sentence):
 
 
 def test_too_many_points_are_refused(monkeypatch):
-    monkeypatch.setattr(module, "MAX_POINTS", 2)
+    monkeypatch.setattr(module, "MAX_UPLOAD_POINTS", 2)
     header, _ = unpack(module._parse("a.xyz", POINTS))
     assert header["error"] == "a.xyz: has 3 points or triangles; the viewer accepts 2"
 

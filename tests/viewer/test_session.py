@@ -11,7 +11,7 @@ from qecnet.algebra import angular_distance, multiply, random_quaternion
 from qecnet.datasets import make_shape
 from qecnet.geometry import PointCloud
 from qecnet.viewer.request import CorruptionLevels, RequestedShape
-from qecnet.viewer.session import Networks, Session
+from qecnet.viewer.session import ModelPool, Session
 from qecnet.viewer.shape import view_shape
 from qecnet.viewer.wire import unpack
 
@@ -65,22 +65,22 @@ def test_a_second_shape_is_sent_after_a_failed_request(session, request_of):
     assert "second" not in unpack(session.respond(request_of(second=SECOND)))[0]
 
 
-def test_sessions_are_independent(networks, store, request_of):
+def test_sessions_are_independent(pool, store, request_of):
     def answer(session, kind):
         return unpack(session.respond(request_of(kind=kind)))[0]["answer"]
 
-    one, other = Session("one", networks, store), Session("other", networks, store)
-    expected = [answer(Session("alone", networks, store), kind) for kind in ("chair", "sofa")]
+    one, other = Session("one", pool, store), Session("other", pool, store)
+    expected = [answer(Session("alone", pool, store), kind) for kind in ("chair", "sofa")]
     for _ in range(2):
         assert [answer(one, "chair"), answer(other, "sofa")] == expected
 
 
-def test_upload_0_is_the_file_of_the_command_line(networks, store, request_of):
-    session = Session("key", networks, store, make_shape("bed", 1))
+def test_upload_0_is_the_file_of_the_command_line(pool, store, request_of):
+    session = Session("key", pool, store, make_shape("bed", 1))
     assert unpack(session.respond(request_of(upload=0)))[0]["shape"]["name"] == "bed"
 
 
-@pytest.mark.parametrize("which", ["networks", "paper"])
+@pytest.mark.parametrize("which", ["pool", "paper"])
 def test_layers_lie_on_the_shape(which, store, request_of, request):
     session = Session("key", request.getfixturevalue(which), store)
     header, arrays = unpack(session.respond(request_of(layers=LAYERS)))
@@ -99,7 +99,7 @@ def distance_to(points, positions):
 
 
 def test_layers_lie_on_a_shape_with_a_far_stray(session, store, request_of):
-    chair = view_shape(make_shape("chair", 1), CorruptionLevels(10_000), session._networks.model.config).cloud.points
+    chair = view_shape(make_shape("chair", 1), CorruptionLevels(10_000), session._pool.model.config).cloud.points
     stray = torch.tensor([[3.0, 1.0, 2.0]], dtype=torch.float64)
     number = store.add("key", PointCloud(torch.cat((chair[:5_000], stray)), name="scan"))
     _, arrays = unpack(session.respond(request_of(upload=number, corruption=CorruptionLevels(10_000), layers=LAYERS)))
@@ -107,12 +107,12 @@ def test_layers_lie_on_a_shape_with_a_far_stray(session, store, request_of):
         assert distance_to(arrays["shape.points"], arrays[name]).max() < 1e-5, name
 
 
-@pytest.mark.parametrize("which", ["networks", "paper"])
+@pytest.mark.parametrize("which", ["pool", "paper"])
 def test_votes_lead_to_the_pose(which, request):
-    networks = request.getfixturevalue(which)
-    cloud = view_shape(make_shape("chair", 1), CorruptionLevels(2_000), networks.model.config).cloud
-    observation = networks.observer(None).observe(cloud)
-    rounds = networks.model.network.trace_votes(observation.points, observation.prediction)
+    pool = request.getfixturevalue(which)
+    cloud = view_shape(make_shape("chair", 1), CorruptionLevels(2_000), pool.model.config).cloud
+    observation = pool.observer(None).observe(cloud)
+    rounds = pool.model.network.trace_votes(observation.points, observation.prediction)
     assert len(rounds) == max(1, len(observation.prediction.ballots))
     for found in rounds:
         assert found.weights.shape == (4, len(found.votes))
@@ -140,7 +140,7 @@ def test_the_baseline_does_not_depend_on_the_model(session, store, request_of):
     model = qecnet.load("modelnet10-features")
     model.config = replace(model.config, frames=256)
     expected = unpack(session.respond(request_of(compare=True)))[0]["comparison"]
-    found = unpack(Session("key", Networks(model), store).respond(request_of(compare=True)))[0]["comparison"]
+    found = unpack(Session("key", ModelPool(model), store).respond(request_of(compare=True)))[0]["comparison"]
     assert found["scores"] == pytest.approx(expected["scores"], abs=1e-3)
 
 
@@ -210,9 +210,9 @@ def test_only_models_of_the_viewer_are_loaded(session, request_of, name):
     assert len(str(caught.value)) < 300
 
 
-def test_corruptions_do_what_they_say(networks):
+def test_corruptions_do_what_they_say(pool):
     def view(corruption):
-        return view_shape(make_shape("chair", 1), corruption, networks.model.config).cloud.points
+        return view_shape(make_shape("chair", 1), corruption, pool.model.config).cloud.points
 
     def distance(corruption):
         return torch.cdist(view(corruption)[:500], whole).amin(-1).mean()

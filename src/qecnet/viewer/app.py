@@ -19,9 +19,9 @@ from qecnet.datasets import FURNITURE_CLASSES
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.viewer.connections import Gate
 from qecnet.viewer.limits import Limits
-from qecnet.viewer.reader import MAX_POINTS, UploadReader
+from qecnet.viewer.reader import MAX_UPLOAD_POINTS, UploadReader
 from qecnet.viewer.request import Request, parse_request
-from qecnet.viewer.session import Networks, Session
+from qecnet.viewer.session import ModelPool, Session
 from qecnet.viewer.uploads import Budget, UploadStore
 from qecnet.viewer.wire import pack
 
@@ -48,7 +48,7 @@ class ViewerApp:
 
     def __init__(
         self,
-        networks: Networks,
+        pool: ModelPool,
         file: Mesh | PointCloud | None,
         host: str,
         reader: UploadReader,
@@ -56,7 +56,7 @@ class ViewerApp:
     ) -> None:
         self.limits = limits or Limits()
         self.gate = Gate(self.limits)
-        self._networks, self._file, self._host, self._reader = networks, file, host, reader
+        self._pool, self._file, self._host, self._reader = pool, file, host, reader
         self._store = UploadStore(self.limits)
         self._receiving = Budget(self.limits.receiving_bytes)
         self._sessions: dict[str, web.WebSocketResponse] = {}
@@ -140,7 +140,7 @@ class ViewerApp:
         try:
             await self._send(request, socket, pack({"session": self._describe(key)}))
             newest: asyncio.Queue[Request] = asyncio.Queue(1)
-            session = Session(key, self._networks, self._store, self._file)
+            session = Session(key, self._pool, self._store, self._file)
             tasks = [
                 asyncio.create_task(asyncio.to_thread(self._reader.start)),
                 asyncio.create_task(self._respond(request, socket, session, newest)),
@@ -200,15 +200,15 @@ class ViewerApp:
 
     def _describe(self, key: str) -> dict[str, Any]:
         """The first message to a page."""
-        model = self._networks.model
+        model = self._pool.model
         return {
             "key": key,
             "version": __version__,
-            "models": [*self._networks.names],
+            "models": [*self._pool.names],
             "points": model.config.points,
             "gallery": [*FURNITURE_CLASSES],
             "file": None if self._file is None else self._file.name,
-            "limits": {"bytes": self.limits.upload_bytes, "points": MAX_POINTS},
+            "limits": {"bytes": self.limits.upload_bytes, "points": MAX_UPLOAD_POINTS},
         }
 
     async def _close(self, _: web.Application) -> None:

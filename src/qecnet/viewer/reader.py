@@ -18,7 +18,7 @@ from qecnet.geometry import Mesh, PointCloud
 from qecnet.schema import printable
 from qecnet.viewer.wire import pack, unpack
 
-MAX_POINTS = 2_000_000
+MAX_UPLOAD_POINTS = 2_000_000
 _MAX_MEMORY = 2**31  # a small archive can promise any number of points
 _SECONDS = 20.0
 _START_SECONDS = 120.0
@@ -134,8 +134,8 @@ def _parse(name: str, data: bytes) -> bytes:
         shape = read_bytes(data, PurePath(name))
         points = shape.vertices if isinstance(shape, Mesh) else shape.points
         size = max(len(points), len(shape.faces) if isinstance(shape, Mesh) else 0)
-        if size > MAX_POINTS:
-            raise ValueError(f"has {size:,} points or triangles; the viewer accepts {MAX_POINTS:,}")
+        if size > MAX_UPLOAD_POINTS:
+            raise ValueError(f"has {size:,} points or triangles; the viewer accepts {MAX_UPLOAD_POINTS:,}")
         return pack({}, {"points": _centre(points)} | ({"faces": shape.faces} if isinstance(shape, Mesh) else {}))
     except (ValueError, MemoryError, RuntimeError) as error:
         reason = str(error).removeprefix(f"{name}: ")

@@ -21,7 +21,7 @@ from qecnet.models import Model
 from qecnet.viewer.app import ViewerApp, is_loopback
 from qecnet.viewer.connections import listen
 from qecnet.viewer.reader import UploadReader
-from qecnet.viewer.session import Networks
+from qecnet.viewer.session import ModelPool
 
 
 def serve_viewer(
@@ -45,7 +45,7 @@ def serve_viewer(
     address = f"http://{_in_url(host)}:{listening.getsockname()[1]}"
     audience = "this machine only" if is_loopback(host) else "everyone who can reach this machine"
     announce = partial(echo, f"Serving at {address} to {audience}; press Ctrl-C to stop.")
-    app = ViewerApp(Networks(model), file, host, UploadReader())
+    app = ViewerApp(ModelPool(model), file, host, UploadReader())
     asyncio.run(_serve(app, listening, address, browser, announce))
 
 

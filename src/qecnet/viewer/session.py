@@ -17,7 +17,7 @@ from qecnet.nn import apply_temperature
 from qecnet.viewer.layers import layer_arrays
 from qecnet.viewer.observation import Observation, Observer
 from qecnet.viewer.request import CorruptionLevels, Place, Request, RequestedShape, ShapeSource
-from qecnet.viewer.shape import CameraView, ViewedShape, rotate_cloud, sample_surface, see_surface, view_shape
+from qecnet.viewer.shape import CameraView, ViewedShape, sample_surface, see_surface, to_tensor, view_shape
 from qecnet.viewer.uploads import UploadStore
 from qecnet.viewer.wire import pack
 
@@ -27,7 +27,7 @@ _MOST_CANDIDATES, _LEAST_PROBABILITY = 8, 0.01
 _Of = tuple[ShapeSource, CorruptionLevels, PrepareConfig]
 
 
-class Networks:
+class ModelPool:
     """The models, and the network that is not equivariant to compare them with. All sessions share them.
 
     Attributes:
@@ -58,8 +58,8 @@ class Networks:
 class Session:
     """What one open page has uploaded and been sent."""
 
-    def __init__(self, key: str, networks: Networks, store: UploadStore, file: Mesh | PointCloud | None = None) -> None:
-        self._key, self._networks, self._store, self._file = key, networks, store, file
+    def __init__(self, key: str, pool: ModelPool, store: UploadStore, file: Mesh | PointCloud | None = None) -> None:
+        self._key, self._pool, self._store, self._file = key, pool, store, file
         self._first, self._second = _Slot("shape"), _Slot("second")
         self._upright: tuple[ViewedShape, str] | None = None
         self._surface: tuple[ViewedShape, PointCloud] | None = None
@@ -71,17 +71,17 @@ class Session:
             ValueError: when there is no prediction for this shape; one sentence.
         """
         start = perf_counter()
-        observer = self._networks.observer(request.model)
+        observer = self._pool.observer(request.model)
         model = observer.model
         shape = self._view(self._first, request.shape.source, request.corruption, model)
         slots = [self._first]
         target = None
         if request.second is not None:
             second = self._view(self._second, request.second.source, CorruptionLevels(model.config.points), model)
-            target = rotate_cloud(second.cloud, request.second.rotation)
+            target = second.cloud.rotated(to_tensor(request.second.rotation))
             slots.append(self._second)
         view = None if request.camera is None else self._see(request, request.camera, shape)
-        cloud = rotate_cloud(shape.cloud if view is None else view.cloud, request.shape.rotation)
+        cloud = (shape if view is None else view).cloud.rotated(to_tensor(request.shape.rotation))
         observation = observer.observe(cloud, target)
         header: dict[str, Any] = {"id": request.id, "model": model.name}
         arrays: dict[str, Tensor] = layer_arrays(model.network, observation, request.layers)
@@ -127,14 +127,14 @@ class Session:
         """What the baseline predicts for the same points, and for the shape before it was rotated."""
         if self._upright is None or self._upright[0] is not shape:
             self._upright = shape, next(iter(self._baseline_scores(shape.cloud)))
-        is_same = model.config == self._networks.baseline.config
+        is_same = model.config == self._pool.baseline.config
         scores = self._baseline_scores(cloud, observation if is_same else None)
         label = next(iter(scores))
         return {"label": label, "confidence": scores[label], "scores": scores, "upright": self._upright[1]}
 
     def _baseline_scores(self, cloud: PointCloud, observation: Observation | None = None) -> dict[str, float]:
         """Scores by class, the highest first; from the frames of an observation, if it is given."""
-        baseline = self._networks.baseline
+        baseline = self._pool.baseline
         if observation is None:
             scores = baseline.predict(cloud).activations
         else:

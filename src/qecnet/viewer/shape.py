@@ -70,16 +70,9 @@ def see_surface(surface: PointCloud, camera: Place, rotation: Rotation, corrupti
     Raises:
         ValueError: when the camera is inside the shape or hardly sees it; one sentence.
     """
-    there = rotate(conjugate(_tensor(rotation)), _tensor(camera))
+    there = rotate(conjugate(to_tensor(rotation)), to_tensor(camera))
     view = sample_view_from(surface, there, torch.Generator().manual_seed(corruption.seed))
     return CameraView(_corrupt(view.cloud, corruption), view.visible)
-
-
-def rotate_cloud(cloud: PointCloud, rotation: Rotation) -> PointCloud:
-    """Rotate points, and the camera that saw them, about the origin."""
-    q = _tensor(rotation)
-    viewpoint = None if cloud.viewpoint is None else rotate(q, cloud.viewpoint)
-    return replace(cloud, points=rotate(q, cloud.points), viewpoint=viewpoint)
 
 
 def _corrupt(cloud: PointCloud, corruption: CorruptionLevels) -> PointCloud:
@@ -92,5 +85,6 @@ def _corrupt(cloud: PointCloud, corruption: CorruptionLevels) -> PointCloud:
     return cloud
 
 
-def _tensor(values: tuple[float, ...]) -> Tensor:
+def to_tensor(values: tuple[float, ...]) -> Tensor:
+    """The numbers of a request in float64."""
     return torch.tensor(values, dtype=torch.float64)
