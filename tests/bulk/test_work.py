@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from qecnet.bulk import Work, answer_files, share_among_processes, share_on_ray
+from qecnet.bulk import Work, answer_files, share_on_ray
 from qecnet.bulk.cluster import _LOSSES, _Actors
 from qecnet.models import BATCH, Failure
-from qecnet.workers import Lost
+from qecnet.workers import Lost, as_done
 
 
 def name_lengths(files):
@@ -87,14 +87,14 @@ def test_a_machine_that_is_switched_off_is_no_fault_of_its_files():
 
 def test_a_process_that_is_killed_loses_no_other_answer():
     names = [*make_names(2 * BATCH), "poison.ply"]
-    found = [*answer_each(killed_by_poison, names, partial(share_among_processes, workers=2))]
+    found = [*answer_each(killed_by_poison, names, partial(as_done, workers=2))]
     assert sorted(name for name, _ in found) == sorted(names)
     assert [name for name, result in found if isinstance(result, Failure)] == ["poison.ply"]
 
 
 def test_a_file_that_takes_too_long_loses_no_other_answer():
     names = [*make_names(BATCH), "endless.ply", *make_names(BATCH + 3)[BATCH:]]
-    share = partial(share_among_processes, workers=2, timeout=0.5)
+    share = partial(as_done, workers=2, timeout=0.5)
     found = [*answer_each(stopped_by_endless, names, share)]
     assert sorted(name for name, _ in found) == sorted(names)
     (failure,) = [result for _, result in found if isinstance(result, Failure)]

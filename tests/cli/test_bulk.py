@@ -32,7 +32,7 @@ def share_here(work, take, workers, timeout):
 
 @pytest.fixture
 def run(monkeypatch):
-    monkeypatch.setattr("qecnet.bulk.share_among_processes", share_here)
+    monkeypatch.setattr("qecnet.workers.as_done", share_here)
     return lambda *arguments, **options: CliRunner().invoke(app, [str(a) for a in arguments], **options)
 
 

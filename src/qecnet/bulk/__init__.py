@@ -7,7 +7,7 @@ from qecnet.bulk.origin import Origin
 from qecnet.bulk.pending import Progress, do_pending
 from qecnet.bulk.shards import Shard, find_shards, journal_path, merge_shards
 from qecnet.bulk.sinks import RESULT_SUFFIXES, Columns, Row, check_results_path, print_csv, print_json, write_results
-from qecnet.bulk.work import CannotWrite, Share, Work, answer_files, share_among_processes
+from qecnet.bulk.work import CannotWrite, Share, Work, answer_files
 
 __all__ = [
     "RESULT_SUFFIXES",
@@ -29,7 +29,6 @@ __all__ = [
     "merge_shards",
     "print_csv",
     "print_json",
-    "share_among_processes",
     "share_on_ray",
     "write_results",
 ]

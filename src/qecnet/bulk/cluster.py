@@ -16,7 +16,7 @@ import torch
 
 from qecnet import __version__
 from qecnet.bulk.connection import connect, last_line
-from qecnet.bulk.work import Do, Files
+from qecnet.bulk.work import Do, FileBatch
 from qecnet.compiled import is_compiled
 from qecnet.models import Failure
 from qecnet.workers import Lost
@@ -39,11 +39,11 @@ _LOSSES = (
 
 def share_on_ray(
     work: Do[T],
-    take: Callable[[], Files | None],
+    take: Callable[[], FileBatch | None],
     address: str,
     workers: int | None = None,
     timeout: float | None = None,
-) -> Iterator[tuple[Files, list[T | Failure] | Lost]]:
+) -> Iterator[tuple[FileBatch, list[T | Failure] | Lost]]:
     """Share out jobs on a cluster, on as many cores as it has at the time: machines may join and leave.
 
     Args:
@@ -84,7 +84,7 @@ class Worker:
         """What answers depend on besides the model; also says that the worker is ready."""
         return _versions()
 
-    def do(self, job: Files) -> list[Any]:
+    def do(self, job: FileBatch) -> list[Any]:
         """Do a job."""
         return self.work(job)
 
@@ -99,11 +99,11 @@ class _Actors:
         self.kind = ray.remote(num_cpus=1, max_restarts=0, max_task_retries=0)(Worker)
         self.starting: dict[Any, Any] = {}
         self.idle: list[Any] = []
-        self.busy: dict[Any, tuple[Any, Files, float]] = {}
+        self.busy: dict[Any, tuple[Any, FileBatch, float]] = {}
         self.looked = -_LOOK_SECONDS
         self.alive = monotonic()
 
-    def share(self, take: Callable[[], Files | None]) -> Iterator[tuple[Files, list[Any] | Lost]]:
+    def share(self, take: Callable[[], FileBatch | None]) -> Iterator[tuple[FileBatch, list[Any] | Lost]]:
         while True:
             self._fill()
             while self.idle and (job := take()) is not None:
@@ -154,7 +154,7 @@ class _Actors:
             )
         self.idle.append(actor)
 
-    def _end_late(self) -> Iterator[tuple[Files, Lost]]:
+    def _end_late(self) -> Iterator[tuple[FileBatch, Lost]]:
         """End workers whose job takes too long."""
         for reference, (actor, job, since) in [*self.busy.items()]:
             if self.timeout is not None and monotonic() - since > self.timeout:
@@ -164,7 +164,7 @@ class _Actors:
                 self.ray.kill(actor)
                 yield job, Lost.LATE
 
-    def _finish(self, reference: Any) -> tuple[Files, list[Any] | Lost]:
+    def _finish(self, reference: Any) -> tuple[FileBatch, list[Any] | Lost]:
         actor, job, _ = self.busy.pop(reference)
         try:
             results: list[Any] = self.ray.get(reference)

@@ -10,10 +10,10 @@ from typing import Any, Generic, TypeVar
 
 from qecnet.models import BATCH, Answer, Failure, Model
 from qecnet.schema import first_line
-from qecnet.workers import Lost, as_done
+from qecnet.workers import Lost
 
 T = TypeVar("T")
-Files = tuple[str, ...]
+FileBatch = tuple[str, ...]
 """A job: at most `BATCH` files."""
 _ATTEMPTS = 3
 """How often a file may be alone in a worker that dies. Once may be a machine that was switched off."""
@@ -37,7 +37,7 @@ class Work(Generic[T]):
     describe: Callable[[Answer], T | Failure]
     options: Mapping[str, Any] = field(default_factory=dict)
 
-    def __call__(self, files: Files) -> list[T | Failure]:
+    def __call__(self, files: FileBatch) -> list[T | Failure]:
         """One result for each file, in order. No error of a file is raised: it becomes a `Failure`.
 
         Raises:
@@ -55,27 +55,10 @@ class Work(Generic[T]):
             return [Failure(files[0], f"{files[0]}: failed ({kind}: {first_line(error)}); please report this file")]
 
 
-Do = Callable[[Files], list[T | Failure]]
+Do = Callable[[FileBatch], list[T | Failure]]
 """What is done with a job, such as `Work`."""
-Share = Callable[[Do[T], Callable[[], Files | None]], Iterator[tuple[Files, list[T | Failure] | Lost]]]
+Share = Callable[[Do[T], Callable[[], FileBatch | None]], Iterator[tuple[FileBatch, list[T | Failure] | Lost]]]
 """Shares out jobs: takes one after another, and yields each with its results, or why it has none."""
-
-
-def share_among_processes(
-    work: Do[T], take: Callable[[], Files | None], workers: int, timeout: float | None = None
-) -> Iterator[tuple[Files, list[T | Failure] | Lost]]:
-    """Share out jobs among processes of this machine.
-
-    Args:
-        work: what is done with the files of a job.
-        take: returns the next job, or None if there is none now.
-        workers: number of processes.
-        timeout: seconds that a job may take.
-
-    Yields:
-        Each job with its results, or why it has none.
-    """
-    return as_done(work, take, workers, timeout)
 
 
 def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator[list[tuple[str, T | Failure]]]:
@@ -87,16 +70,16 @@ def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator
     Args:
         work: what is done with the files of a job.
         files: their paths.
-        share: distributes jobs, such as `share_among_processes`.
+        share: distributes jobs, such as `qecnet.workers.as_done` or `share_on_ray` does.
 
     Yields:
         The files of a job with their results, as soon as the job is done.
     """
     rest = iter(files)
-    alone: deque[tuple[Files, int]] = deque()
-    attempts: dict[Files, int] = {}
+    alone: deque[tuple[FileBatch, int]] = deque()
+    attempts: dict[FileBatch, int] = {}
 
-    def take() -> Files | None:
+    def take() -> FileBatch | None:
         if alone:
             job, attempts[job] = alone.popleft()
             return job

@@ -137,11 +137,12 @@ def _do_pending(
 
 def _choose_share(count: int, ray: str | None, workers: int | None, timeout: float) -> Share[Any]:
     """How `count` files are shared out: among processes of this machine, or on a Ray cluster."""
-    from qecnet.bulk import share_among_processes, share_on_ray
+    from qecnet.bulk import share_on_ray
+    from qecnet.workers import as_done
 
     if ray:
         return partial(share_on_ray, address=ray, workers=workers or count_cores(), timeout=timeout)
-    return partial(share_among_processes, workers=workers or count_processes(count), timeout=timeout)
+    return partial(as_done, workers=workers or count_processes(count), timeout=timeout)
 
 
 def share_answers(
