@@ -1,4 +1,4 @@
-"""Draws how capsules with features predict a pose: the input, two passes with their votes, and the result.
+"""Draws how capsules with features predict a pose: the input, two looks with their votes, and the result.
 
     python examples/two_looks.py results/modelnet10-features/weights.safetensors two_looks.png [--shape chair]
 
@@ -53,9 +53,9 @@ def main() -> None:
     panels[0].set_title("input: local reference frames")
     frames = principal_frames(prepared.positions)
     draw_votes(panels[1], said.ballots[0], label, frames)
-    panels[1].set_title("first pass: from four principal frames")
+    panels[1].set_title("first look: from four principal frames")
     draw_votes(panels[2], said.ballots[-1], label, said.ballots[0].best_pose())
-    panels[2].set_title("second pass: from the first pose")
+    panels[2].set_title("second look: from the first pose")
     draw_cloud(panels[3], rotate(conjugate(said.pose), every[:3000].float()))
     draw_axes(panels[3], torch.eye(4)[0], torch.zeros(3), 1.0, 1.5)
     panels[3].set_title(f"rotated by the predicted pose: {classes[label]}, {float(said.confidence):.0%}")

@@ -48,7 +48,7 @@ class ReaderSize:
             raise ValueError(f"centres is {self.centres} of {self.points} points; each may be at most the one before")
 
 
-class _Neighbourhood(nn.Module):
+class _EdgeLayer(nn.Module):
     """From the features of points to those of centres."""
 
     def __init__(self, given: int, hidden: int, features: int, reach: float) -> None:
@@ -90,7 +90,7 @@ class EdgeReader(nn.Module):
         self.first = nn.Linear(own, first, bias=False)
         self.first_normalised = nn.BatchNorm1d(first)
         widths = ((first, edge, point), (point, point, point), (point, wide_edge, wide_point), (wide_point,) * 3)
-        self.neighbourhoods = nn.ModuleList(_Neighbourhood(*w, reach=r) for w, r in zip(widths, _REACH, strict=True))
+        self.neighbourhoods = nn.ModuleList(_EdgeLayer(*w, reach=r) for w, r in zip(widths, _REACH, strict=True))
         self.whole = nn.Linear(wide_point + own, whole, bias=False)
         self.whole_normalised = nn.BatchNorm1d(whole)
         self.summary = nn.Linear(2 * whole, _SUMMARY, bias=False)
