@@ -229,6 +229,12 @@ def test_repeatability_writes_no_file_by_default(run, file, tmp_path, monkeypatc
 
 
 def test_repeatability_without_meshes_is_one_sentence(run, tmp_path):
-    result = run("repeatability", tmp_path / "nothing")
-    assert result.exit_code == 1
-    assert "contains no mesh" in result.stderr
+    (tmp_path / "empty").mkdir()
+    for name, sentence in (
+        ("empty", "contains no file of a supported format"),
+        ("nothing", "no such file or directory"),
+    ):
+        result = run("repeatability", tmp_path / name)
+        assert result.exit_code == 1
+        assert sentence in result.stderr
+        assert len(result.stderr.splitlines()) == 1

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qecnet.cli._files import with_progress
+from qecnet.cli._files import find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import MAX_POINTS, Force, Seed
 from qecnet.cli._output import check_writable, one_sentence
@@ -44,9 +44,9 @@ def repeatability(
     with one_sentence():
         if output is not None:
             check_writable(output, force, (".csv",))
-        files = sorted(f for f in data.rglob("*") if f.suffix.lower() in (".off", ".obj", ".ply", ".stl"))
-        if not files:
-            raise ValueError(f"{data}: contains no mesh (OFF, OBJ, PLY or STL); give another folder")
+        files, failures = find_shapes([str(data)])
+        if failures:
+            raise ValueError(failures[0].error)
         with quiet_interrupts():
             from qecnet.evaluation import measure_repeatability
             from qecnet.files import replace_when_done
