@@ -37,6 +37,11 @@ def test_each_command_is_listed_with_its_summary():
     assert all(f"{name} {summary}" in listed for name, summary in COMMANDS.items())
 
 
+@pytest.mark.parametrize(("name", "summary"), COMMANDS.items())
+def test_the_help_text_begins_with_the_summary(name, summary):
+    assert load_command(name).help.startswith(summary.removesuffix("."))
+
+
 @pytest.mark.parametrize("words", [*all_commands()], ids=" ".join)
 def test_help_shows_no_huge_limits(words):
     assert str(2**63 - 1) not in help_of(*words)

@@ -17,7 +17,7 @@ with quiet_interrupts():
 
 COMMANDS = {
     "classify": "Classify shapes and estimate their orientation.",
-    "orient": "Rotate shapes upright and write them to new files.",
+    "orient": "Rotate shapes upright.",
     "merge": "Join the results of shards.",
     "align": "Align one shape with another.",
     "index": "Index a folder of shapes for qec search.",
@@ -33,7 +33,7 @@ COMMANDS = {
     "frames": "Estimate the local reference frames of a shape.",
     "repeatability": "Measure the repeatability of local reference frames.",
 }
-"""Each command, which is a function of the same name in the module of the same name, and its summary."""
+"""Each command, which is a function of the same name in the module of the same name, and how its help text begins."""
 
 
 def load_command(name: str) -> Any:
