@@ -17,7 +17,7 @@ import typer
 
 from qecnet.cli._files import count_cores, count_processes, iterate_shapes
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._output import printable
+from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from qecnet.bulk import Columns, Journal, Progress, Row, Share, Work

@@ -16,7 +16,7 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import INDEX
-from qecnet.cli._output import printable
+from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from qecnet.models import Failure

@@ -15,7 +15,7 @@ from typing import TextIO
 import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.schema import printable as printable
+from qecnet.schema import printable
 
 _ASCII = {"°": " deg", "–": "-", "×": "x", "…": "...", "→": "->"}
 

@@ -11,8 +11,9 @@ import typer
 from qecnet import DEFAULT_MODEL
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force, KnownUp, ModelName, Seed, Viewpoint
-from qecnet.cli._output import angle_about_axis, check_writable, one_sentence, printable
+from qecnet.cli._output import angle_about_axis, check_writable, one_sentence
 from qecnet.cli._placement import output_suffixes
+from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from qecnet.formats import Motion

@@ -17,7 +17,8 @@ from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._output import angle_about_axis, one_sentence, print_table, printable
+from qecnet.cli._output import angle_about_axis, one_sentence, print_table
+from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from qecnet.bulk import Columns

@@ -29,7 +29,8 @@ from qecnet.cli._options import (
     Timeout,
     Workers,
 )
-from qecnet.cli._output import one_sentence, printable
+from qecnet.cli._output import one_sentence
+from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from qecnet.bulk import Progress

@@ -9,7 +9,8 @@ import typer
 from qecnet.cli._files import find_shapes
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Files
-from qecnet.cli._output import one_sentence, printable
+from qecnet.cli._output import one_sentence
+from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from pathlib import Path

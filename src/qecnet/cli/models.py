@@ -6,7 +6,7 @@ from textwrap import fill
 
 from qecnet import DEFAULT_MODEL
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._output import printable
+from qecnet.schema import printable
 
 
 def models() -> None:

@@ -14,8 +14,9 @@ from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import STANDARD_INPUT, count_processes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._output import angle_about_axis, one_sentence, printable
+from qecnet.cli._output import angle_about_axis, one_sentence
 from qecnet.cli._placement import Placement, plan_outputs
+from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from qecnet.bulk import Columns

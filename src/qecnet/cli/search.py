@@ -11,7 +11,8 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import INDEX, INDEX_0_1, IndexPath, Seed
-from qecnet.cli._output import angle_about_axis, one_sentence, print_table, printable
+from qecnet.cli._output import angle_about_axis, one_sentence, print_table
+from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from qecnet.models import Neighbour
