@@ -171,19 +171,13 @@ def test_a_broken_link_is_one_sentence_and_the_rest_is_indexed(run, folder, tmp_
     assert "3 done, 0 unchanged, 1 failed" in result.stdout
 
 
-def test_an_index_of_version_0_1_has_to_be_built_again(run, folder):
-    old = folder / "qec-index.safetensors"
-    old.write_bytes(b"anything")
+def test_a_file_is_not_an_index(run, folder):
     for command in (("index", folder), ("search", folder / "chair.xyz", "--library", folder)):
-        refused = run(*command, "--index", old)
+        refused = run(*command, "--index", folder / "chair.xyz")
         assert refused.exit_code == 1
-        assert len(refused.stderr.splitlines()) == 1
-        assert "if it is from version 0.1, delete it and run qec index" in refused.stderr
-    refused = run("search", folder / "chair.xyz", "--library", folder)
-    assert f"{old}: is an index of version 0.1; build a new one with qec index {folder}" in refused.stderr
-    built = run("index", folder)
-    assert built.exit_code == 0
-    assert "is from version 0.1 and no longer used; delete it" in built.stderr
+        assert (
+            refused.stderr == f"qec: {folder / 'chair.xyz'}: is a file, but an index is a folder; give another path\n"
+        )
 
 
 def test_two_commands_do_not_add_at_once(run, folder):

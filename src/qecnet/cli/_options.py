@@ -16,8 +16,6 @@ ORIENTING_MODEL = "upright"
 """What `qec orient` uses by default: it knows no classes, and finds which way is up for anything."""
 INDEX = "qec-index"
 """The folder that `qec index` writes into a folder of shapes."""
-INDEX_0_1 = f"{INDEX}.safetensors"
-"""The file that version 0.1 wrote instead, without confidences."""
 MAX_POINTS = 10_000_000
 _MAX_SEED = 2**63 - 1
 

@@ -17,7 +17,6 @@ from qecnet.cli._files import iterate_shapes
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
     INDEX,
-    INDEX_0_1,
     TIMEOUT,
     FilesOrList,
     IndexPath,
@@ -84,8 +83,6 @@ def index(
         failures, earlier = FailureLog(None), FailureLog(f"the table failures of {path / 'rows.sqlite'}")
         progress = Progress(0)
         with edit_library(path, loaded, replace=force) as opened:
-            if (old := folder / INDEX_0_1).exists():
-                typer.echo(f"note: {printable(str(old))}: is from version 0.1 and no longer used; delete it", err=True)
             found: Iterable[Path] = iterate_shapes(files or [], listed, failures)
             found = part.select(found, folder) if part else found
             try:

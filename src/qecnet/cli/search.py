@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._options import INDEX, INDEX_0_1, IndexPath, Seed
+from qecnet.cli._options import INDEX, IndexPath, Seed
 from qecnet.cli._output import angle_about_axis, one_sentence, print_table
 from qecnet.schema import printable
 
@@ -53,8 +53,6 @@ def search(
     with one_sentence():
         path = index_path or library / INDEX
         if not path.exists():
-            if (old := library / INDEX_0_1).exists():
-                raise ValueError(f"{old}: is an index of version 0.1; build a new one with qec index {library}")
             raise ValueError(f"{path}: does not exist; create it with qec index {library}")
         with quiet_interrupts():
             from qecnet.models import load, read_library

@@ -26,7 +26,7 @@ def read_library(path: Path) -> Library:
         The library, to be used in a `with` block.
 
     Raises:
-        ValueError: for a library that is damaged, missing, or of version 0.1; one sentence that names it.
+        ValueError: for a library that is damaged or missing; one sentence that names it.
     """
     _refuse_file(path)
     if not (path / ROWS).is_file():
@@ -46,7 +46,7 @@ def edit_library(path: Path, model: Model, *, replace: bool = False) -> Library:
         The library, to be used in a `with` block.
 
     Raises:
-        ValueError: for a library that is damaged, was made with another model, or is of version 0.1.
+        ValueError: for a library that is damaged or was made with another model.
         OSError: if another process is adding to it, or it cannot be written; one sentence.
     """
     return _edit(path, describe_model(model), replace)
@@ -109,6 +109,4 @@ def _edit(path: Path, about: About, replace: bool) -> Library:
 
 def _refuse_file(path: Path) -> None:
     if path.is_file():
-        raise ValueError(
-            f"{path}: is a file, but an index is a folder; if it is from version 0.1, delete it and run qec index"
-        )
+        raise ValueError(f"{path}: is a file, but an index is a folder; give another path")

@@ -19,7 +19,7 @@ from qecnet.schema import decode, first_line, parse_object
 
 ROWS = "rows.sqlite"
 _VERSION = 3
-"""Of the format; version 0.1 of qecnet wrote one safetensors file, without a number."""
+"""Of the format."""
 _SCHEMA = """
 CREATE TABLE about (
     version INTEGER NOT NULL, text TEXT NOT NULL, generation INTEGER NOT NULL, codes BLOB, finished INTEGER NOT NULL);
