@@ -188,8 +188,8 @@ def make_table(kind):
     """Points on a table, (N, 3): a top with a leg at each corner, or a round one with one leg and a round foot."""
     deep = {"square": 0.5, "oblong": 0.25, "round": 0}[kind]
     if kind == "round":
-        parts = [lathe(((0, z), (r, z), (r, z + h), (0, z + h)), 64) for r, z, h in ((0.6, 0.5, 0.05), (0.06, 0, 0.5))]
-        parts.append(lathe(((0, 0), (0.3, 0), (0.3, 0.04), (0, 0.04)), 64))
+        parts = [lathe(((0, z), (r, z), (r, z + h), (0, z + h))) for r, z, h in ((0.6, 0.5, 0.05), (0.06, 0, 0.5))]
+        parts.append(lathe(((0, 0), (0.3, 0), (0.3, 0.04), (0, 0.04))))
     else:
         corners = [(x, y) for x in (-0.47, 0.47) for y in (0.03 - deep, deep - 0.03)]
         parts = [box((x - 0.03, x + 0.03), (y - 0.03, y + 0.03), (0, 0.5)) for x, y in corners]

@@ -111,9 +111,9 @@ def round_corners(path: Float64Array) -> Float64Array:
     return np.concatenate([*pieces, path[-1:]])
 
 
-def lathe(profile: Sequence[tuple[float, float]], sides: int = 24) -> Solid:
+def lathe(profile: Sequence[tuple[float, float]]) -> Solid:
     """The profile's (radius, height) rotated about the z axis; from outside the profile goes up."""
-    return loft(np.stack([oval(r, r, z, sides=sides) for r, z in profile]))
+    return loft(np.stack([oval(r, r, z, sides=24) for r, z in profile]))
 
 
 def oval(a: float, b: float, z: float, power: float = 2, sides: int = 32) -> Float64Array:
