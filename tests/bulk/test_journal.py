@@ -1,6 +1,8 @@
 """A journal keeps what was committed, knows what has changed, and belongs to one run."""
 
 import os
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -201,6 +203,10 @@ def test_a_damaged_journal_is_one_sentence(tmp_path):
     (tmp_path / "bad.journal").write_bytes(b"no database at all" * 100)
     with pytest.raises(ValueError, match="is damaged"):
         Journal(tmp_path / "bad.journal", ORIGIN)
+    with closing(sqlite3.connect(tmp_path / "other.journal")) as other:
+        other.execute("CREATE TABLE other (id INTEGER)")
+    with pytest.raises(ValueError, match=r"is damaged \(no such table: about\); choose another name"):
+        Journal(tmp_path / "other.journal", ORIGIN)
 
 
 def test_a_journal_that_cannot_be_opened_promises_nothing(tmp_path):

@@ -6,13 +6,14 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from qecnet.bulk.origin import Origin
 from qecnet.bulk.sinks import Row
+from qecnet.files import name_sqlite_errors
 from qecnet.models import Failure, read_stamp
 from qecnet.schema import decode, parse_object
 
@@ -29,6 +30,8 @@ CREATE INDEX failed ON files (file) WHERE error IS NOT NULL;
 _PENDING = "row IS NULL AND error IS NULL"
 _NOT_OPENED = "change its permissions, or choose another name"
 _INTERRUPTED = "finished work is kept; run the same command again to continue"
+_DAMAGED = "choose another name, or delete the results and their journal"
+_BUSY = "is in use by another run; wait for it, or choose another name"
 
 
 class Journal:
@@ -178,19 +181,9 @@ class Journal:
                 values: dict[str, Any] = {"error": error} if row is None else json.loads(row)
                 yield key, modified or 0, {"file": os.fsdecode(key), **values}
 
-    @contextmanager
-    def _errors(self, verb: str = "written", remedy: str = _INTERRUPTED) -> Iterator[None]:
+    def _errors(self, verb: str = "written", remedy: str = _INTERRUPTED) -> AbstractContextManager[None]:
         """Raise errors of SQLite as one sentence."""
-        try:
-            yield
-        except sqlite3.OperationalError as error:
-            if "locked" in str(error):
-                raise OSError(f"{self.path}: is in use by another run; wait for it, or choose another name") from error
-            raise OSError(f"{self.path}: cannot be {verb} ({error}); {remedy}") from error
-        except sqlite3.DatabaseError as error:
-            raise ValueError(
-                f"{self.path}: is damaged ({error}); choose another name, or delete the results and their journal"
-            ) from error
+        return name_sqlite_errors(self.path, f"cannot be {verb}", remedy, _DAMAGED, busy=_BUSY)
 
 
 @dataclass

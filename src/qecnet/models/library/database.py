@@ -8,14 +8,15 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from qecnet.files import name_sqlite_errors
 from qecnet.models.library.records import About
-from qecnet.schema import decode, first_line, parse_object
+from qecnet.schema import decode, parse_object
 
 ROWS = "rows.sqlite"
 _VERSION = 3
@@ -38,8 +39,8 @@ _WAITS = 60.0
 """Seconds to wait for another process's transaction."""
 _MOST_FREE = 0.1
 """The share of free pages from which the file is made shorter."""
-_SYSTEM = ("full", "readonly", "unable to open", "locked", "permission", "disk I/O")
-"""What SQLite says when the disk or its permissions are at fault, not the file."""
+_KEPT = "what was added before is kept; fix this and try again"
+_REBUILD = "build it again with qec index --force"
 
 
 class Database:
@@ -77,9 +78,7 @@ class Database:
         if len(rows) != 1 or not isinstance(rows[0][1], str):
             raise self.damage("it does not record what it was made with")
         if rows[0][0] != _VERSION:
-            raise ValueError(
-                f"{self.path}: was written by another version of qecnet; build it again with qec index --force"
-            )
+            raise ValueError(f"{self.path}: was written by another version of qecnet; {_REBUILD}")
         self.about = decode(parse_object(rows[0][1], self.path), About, self.path)
 
     def close(self) -> None:
@@ -87,7 +86,7 @@ class Database:
 
     def damage(self, reason: str) -> ValueError:
         """The error for a database whose content makes no sense."""
-        return ValueError(f"{self.path}: is damaged ({reason}); build it again with qec index --force")
+        return ValueError(f"{self.path}: is damaged ({reason}); {_REBUILD}")
 
     @contextmanager
     def transaction(self, kind: str = "IMMEDIATE") -> Iterator[None]:
@@ -153,20 +152,9 @@ class Database:
             if free > _MOST_FREE * pages:
                 self._db.executescript("PRAGMA incremental_vacuum")  # `execute` would free one page
 
-    @contextmanager
-    def _sentences(self) -> Iterator[None]:
+    def _sentences(self) -> AbstractContextManager[None]:
         """Raise errors of SQLite as one sentence that names the file."""
-        try:
-            yield
-        except UnicodeDecodeError as error:  # names of a damaged schema, in SQLite's own messages
-            raise self.damage("a name is not UTF-8") from error
-        except sqlite3.Error as error:
-            reason = first_line(error)
-            if any(word in reason for word in _SYSTEM):
-                raise OSError(
-                    f"{self.path}: cannot be used ({reason}); what was added before is kept; fix this and try again"
-                ) from error
-            raise self.damage(reason) from error
+        return name_sqlite_errors(self.path, "cannot be used", _KEPT, _REBUILD)
 
     def _refuse_foreign_journal(self) -> None:
         journal = self.path.with_name(f"{ROWS}-journal")
