@@ -28,8 +28,13 @@ def one_sentence() -> Iterator[None]:
     except BrokenPipeError:
         raise
     except (ValueError, OSError) as error:
-        typer.echo(f"qec: {printable(str(error))}", err=True)
+        print_error(str(error))
         raise typer.Exit(1) from error
+
+
+def print_error(sentence: str) -> None:
+    """Print why something could not be done on standard error."""
+    typer.echo(f"qec: {printable(sentence)}", err=True)
 
 
 def use_plain_characters(*streams: TextIO) -> None:

@@ -17,7 +17,7 @@ from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._output import angle_about_axis, one_sentence, print_table
+from qecnet.cli._output import angle_about_axis, one_sentence, print_error, print_table
 from qecnet.schema import printable
 
 if TYPE_CHECKING:
@@ -121,7 +121,7 @@ def _report_failures(results: Iterable[Answer | Failure], failed: list[Failure])
     for result in results:
         if result.error is not None:
             failed.append(result)
-            typer.echo(f"qec: {printable(result.error)}", err=True)
+            print_error(result.error)
         yield result
 
 

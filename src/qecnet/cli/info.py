@@ -9,7 +9,7 @@ import typer
 from qecnet.cli._files import find_shapes
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Files
-from qecnet.cli._output import one_sentence
+from qecnet.cli._output import one_sentence, print_error
 from qecnet.schema import printable
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def info(files: Files) -> None:
             else:
                 typer.echo("\n".join(map(printable, lines)))
         for sentence in errors:
-            typer.echo(f"qec: {printable(sentence)}", err=True)
+            print_error(sentence)
         if errors:
             raise typer.Exit(1)
 

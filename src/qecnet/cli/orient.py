@@ -14,7 +14,7 @@ from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import STANDARD_INPUT, count_processes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._output import angle_about_axis, one_sentence
+from qecnet.cli._output import angle_about_axis, one_sentence, print_error
 from qecnet.cli._placement import Placement, plan_outputs
 from qecnet.schema import printable
 
@@ -193,7 +193,7 @@ def _write(
 
 
 def _print_failure(failure: Failure, as_json: bool) -> None:
-    typer.echo(f"qec: {printable(failure.error)}", err=True)
+    print_error(failure.error)
     if as_json:
         typer.echo(json.dumps({"file": failure.name, "error": failure.error}))
 
