@@ -17,7 +17,7 @@ import safetensors
 import safetensors.torch
 from torch import Tensor
 
-from qecnet.schema import first_line
+from qecnet.schema import first_line, system_reason
 
 _SYSTEM_FAULTS = ("full", "readonly", "unable to open", "locked", "permission", "disk I/O")
 """What SQLite says when the disk or its permissions are at fault, not the file."""
@@ -74,7 +74,7 @@ def find_write_obstacle(folder: Path) -> str:
     try:
         tempfile.TemporaryFile(dir=place).close()  # `os.access` lets root write where nothing can be created
     except OSError as error:
-        return f"{(error.strerror or str(error)).lower()} in {place}"
+        return f"{system_reason(error)} in {place}"
     return ""
 
 
@@ -101,7 +101,7 @@ def name_write_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise OSError(f"{path}: cannot be written ({reason}); the previous file, if any, is unchanged") from error
 
 

@@ -81,6 +81,11 @@ def first_line(error: Exception) -> str:
     return printable(next(iter(str(error).splitlines()), type(error).__name__)[:_LONGEST_REASON])
 
 
+def system_reason(error: Exception) -> str:
+    """Get what the operating system said as a part of a sentence, such as "no such file or directory"."""
+    return (getattr(error, "strerror", None) or str(error)).lower()
+
+
 def check_names(what: str, names: Sequence[str]) -> None:
     """Raise a ValueError unless names are distinct and fit on a line of a terminal."""
     for name in names:
@@ -178,4 +183,4 @@ def _read_text(path: Path) -> str:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: is damaged (not text); write it again") from error
     except OSError as error:
-        raise ValueError(f"{path}: cannot be read ({(error.strerror or str(error)).lower()})") from error
+        raise ValueError(f"{path}: cannot be read ({system_reason(error)})") from error

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from typing import Any
 
-from qecnet.schema import first_line
+from qecnet.schema import first_line, system_reason
 from qecnet.streams import discard_stderr
 
 _ANSWER_SECONDS = 5.0
@@ -40,7 +40,7 @@ def check_address(address: str) -> None:
     try:
         socket.create_connection((host.strip("[]"), int(port)), _ANSWER_SECONDS).close()
     except (OSError, OverflowError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        reason = system_reason(error)
         raise ValueError(
             f"{address}: no Ray cluster answers ({reason}); start one with ray start --head, or give --ray local"
         ) from None

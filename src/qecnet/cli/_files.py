@@ -16,7 +16,7 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import INDEX
-from qecnet.schema import printable
+from qecnet.schema import printable, system_reason
 
 if TYPE_CHECKING:
     from qecnet.models import Failure
@@ -86,7 +86,7 @@ def _lines(listed: str | None) -> Iterator[str]:
         ):
             yield from (line.rstrip("\r\n") for line in file if line.strip())
     except (OSError, UnicodeDecodeError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        reason = system_reason(error)
         raise ValueError(f"{listed}: cannot be read ({reason}); give a text file with one path per line") from error
 
 
@@ -112,8 +112,7 @@ def _walk_sorted(folder: Path, fail: Callable[[Failure], None], skipped: Counter
         with os.scandir(folder) as found:
             entries = sorted((entry.name, entry.is_dir(), entry.is_symlink()) for entry in found)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        fail(Failure(str(folder), f"{folder}: cannot be opened ({reason}); change its permissions"))
+        fail(Failure(str(folder), f"{folder}: cannot be opened ({system_reason(error)}); change its permissions"))
         return
     for name, is_folder, is_link in entries:
         path = folder / name

@@ -22,7 +22,7 @@ from qecnet.formats._format import Format
 from qecnet.formats._numbers import blank_comments
 from qecnet.formats._parts import Malformed, Parts
 from qecnet.geometry import Mesh, PointCloud
-from qecnet.schema import printable
+from qecnet.schema import printable, system_reason
 
 # The order in which contents are tried: signatures first, numbers in text last.
 FORMATS = (
@@ -148,7 +148,7 @@ def load_bytes(path: Path) -> bytes:
     except Malformed as error:
         raise as_read_error(path, error) from error
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise ReadError(f"{path}: cannot be opened ({reason}); give the path of a file that can be read") from error
 
 

@@ -18,6 +18,7 @@ import torch
 
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.models import Model
+from qecnet.schema import system_reason
 from qecnet.viewer.app import ViewerApp, is_loopback
 from qecnet.viewer.connections import listen
 from qecnet.viewer.reader import UploadReader
@@ -64,7 +65,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise OSError(f"port {port} is in use; choose another with --port, or a free one with --port 0") from error
-        reason = (error.strerror or str(error)).lower()
+        reason = system_reason(error)
         raise OSError(f"{host}:{port}: cannot listen there ({reason}); choose another --host or --port") from error
 
 

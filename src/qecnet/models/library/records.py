@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qecnet.schema import check_names
+from qecnet.schema import check_names, system_reason
 
 Floats = NDArray[np.floating[Any]]
 Keys = NDArray[np.int64]
@@ -96,7 +96,7 @@ def read_stamp(path: str | Path) -> Stamp:
     try:
         status = os.stat(path)
     except (OSError, ValueError) as error:
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        reason = system_reason(error)
         remedy = "correct the path"
         if os.path.islink(path):
             remedy = "restore what this link leads to, or delete it"
