@@ -18,6 +18,7 @@ from qecnet.algebra import (
     from_azimuth,
     from_matrix,
     from_rotvec,
+    identity_like,
     left_matrix,
     multiply,
     nearest_with_up,
@@ -111,6 +112,10 @@ def test_from_matrix_gives_the_nearest_rotation(dtype, generator):
 def test_from_rotvec_agrees_with_scipy(rotations, tolerance):
     rotvec = torch.from_numpy(to_scipy(rotations).as_rotvec()).to(rotations.dtype)
     assert_same_rotation(from_rotvec(rotvec), rotations, 4 * tolerance)
+
+
+def test_the_identity_changes_nothing(rotations):
+    assert torch.equal(multiply(identity_like(rotations), rotations), rotations)
 
 
 def test_an_azimuth_is_a_rotation_about_z(dtype, tolerance):

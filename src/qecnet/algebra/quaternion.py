@@ -39,6 +39,18 @@ def multiply(p: Tensor, q: Tensor) -> Tensor:
     )
 
 
+def identity_like(x: Tensor) -> Tensor:
+    """Get the identity rotation.
+
+    Args:
+        x: any tensor, whose dtype and device the result has.
+
+    Returns:
+        (4,) WXYZ.
+    """
+    return torch.eye(4, dtype=x.dtype, device=x.device)[0]
+
+
 def conjugate(q: Tensor) -> Tensor:
     """Invert rotations: the conjugate `q̄` of unit quaternions.
 

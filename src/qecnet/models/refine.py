@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from qecnet.algebra import canonicalize, conjugate, from_matrix, multiply, nearest_with_up, rotate
+from qecnet.algebra import canonicalize, conjugate, from_matrix, identity_like, multiply, nearest_with_up, rotate
 from qecnet.geometry import PointCloud
 from qecnet.models.answer import Alignment
 
@@ -83,7 +83,7 @@ def _distance(points: Tensor, others: Tensor) -> float:
 
 def _keep_up(rotation: Tensor, up: Tensor) -> Tensor:
     """The rotation about `up`, (3,), that is nearest to a rotation, (4,)."""
-    upright = nearest_with_up(torch.tensor([1.0, 0.0, 0.0, 0.0]).to(rotation), up)
+    upright = nearest_with_up(identity_like(rotation), up)
     return multiply(nearest_with_up(multiply(rotation, upright), up), conjugate(upright))
 
 

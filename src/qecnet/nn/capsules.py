@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..algebra import is_checking
+from ..algebra import identity_like, is_checking
 from ..geometry import OrientedPoints
 
 
@@ -68,7 +68,7 @@ class Capsules:
         picked = Capsules(*(x[clouds, pooling.neighbours] for x in (self.positions, self.poses, self.activations)))
         activations = torch.where(pooling.present[..., None], picked.activations, 0.0)
         masked = activations == 0
-        identity = torch.eye(4, dtype=picked.poses.dtype, device=picked.poses.device)[0]
+        identity = identity_like(picked.poses)
         return Capsules(
             torch.where(masked.all(-1, keepdim=True), 0.0, picked.positions),
             torch.where(masked[..., None], identity, picked.poses),
@@ -136,5 +136,5 @@ def fill(points: OrientedPoints) -> Capsules:
     positions = points.positions.gather(1, index.expand_as(points.positions))
     frames = points.frames.gather(1, index.expand_as(points.frames))
     nobody = ~valid.any(1)[:, None, None]
-    identity = torch.eye(4, dtype=frames.dtype, device=frames.device)[0]
+    identity = identity_like(frames)
     return Capsules.primary(torch.where(nobody, 0.0, positions), torch.where(nobody, identity, frames))

@@ -3,7 +3,16 @@
 import torch
 from torch import Tensor, nn
 
-from ..algebra import Weighting, check_quaternion, conjugate, full_precision, is_checking, rotate, weighted_mean
+from ..algebra import (
+    Weighting,
+    check_quaternion,
+    conjugate,
+    full_precision,
+    identity_like,
+    is_checking,
+    rotate,
+    weighted_mean,
+)
 from .capsules import Capsules, Pooling
 from .fused import canonical_fused, is_fused, route_fused
 from .kernel import Nonlinearity, TransformKernel
@@ -73,7 +82,7 @@ class QECModule(nn.Module):
         """Poses and activations as `route` gives them."""
         patch = capsules.group(pooling)
         if is_checking():  # the operators do not look at values, and what is masked may be no quaternion
-            identity = torch.eye(4, dtype=patch.poses.dtype)[0]
+            identity = identity_like(patch.poses)
             check_quaternion("poses", torch.where(patch.activations[..., None] == 0, identity, patch.poses))
         poses, agreement = route_fused(
             self.kernel.hidden(self._canonical(patch, pooling, fused=True)),

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ..algebra import identity_like
 from ..geometry import MOST_CANDIDATES
 
 SAME_DIRECTION = math.cos(math.radians(10))
@@ -58,7 +59,7 @@ class Orientations:
         """The 24 likeliest of one cloud's poses (K, 4) with probabilities (K,), and any_azimuth (K,)."""
         order = probabilities.argsort(descending=True, stable=True)[:MOST_CANDIDATES]
         padding = MOST_CANDIDATES - len(order)
-        identity = torch.eye(4, dtype=poses.dtype, device=poses.device)[0]
+        identity = identity_like(poses)
         kept = torch.cat((poses[order], identity.expand(padding, 4)))
         share, is_open = (pad(values[order], (0, padding)) for values in (probabilities, any_azimuth))
         return Orientations(kept[None], share[None], is_open[None])

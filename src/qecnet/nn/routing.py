@@ -9,7 +9,15 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor
 
-from ..algebra import Weighting, check_quaternion, check_weights, dominant_eigenvector, grad_where, is_checking
+from ..algebra import (
+    Weighting,
+    check_quaternion,
+    check_weights,
+    dominant_eigenvector,
+    grad_where,
+    identity_like,
+    is_checking,
+)
 from .agreement import angles_to, moments_of, weigh
 
 Gradients = Literal["last", "all"]
@@ -135,6 +143,6 @@ def _check(votes: Tensor, activations: Tensor) -> None:
         )
     check_weights("activations", activations)
     if is_checking():  # what an activation of 0 masks may be no quaternion
-        identity = torch.eye(4, dtype=votes.dtype, device=votes.device)[0]
+        identity = identity_like(votes)
         votes = torch.where(activations[..., None, :, None] == 0, identity, votes)
     check_quaternion("votes", votes)

@@ -12,7 +12,17 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import Tensor
 
-from ..algebra import conjugate, from_azimuth, from_rotvec, is_exporting, multiply, nearest_with_up, rotate, to_matrix
+from ..algebra import (
+    conjugate,
+    from_azimuth,
+    from_rotvec,
+    identity_like,
+    is_exporting,
+    multiply,
+    nearest_with_up,
+    rotate,
+    to_matrix,
+)
 from ..geometry import MOST_CANDIDATES, OrientedPoints, snap_pose
 from .azimuth import azimuth_is_open, azimuth_loss, azimuth_modes
 from .capsules import fill
@@ -121,7 +131,7 @@ class UprightNet(Network):
 
     def predict_upright(self, points: OrientedPoints, up: Tensor) -> Prediction:
         """With the known up as the only candidate."""
-        up, identity = up[:, None], torch.eye(4, dtype=up.dtype, device=up.device)[0]
+        up, identity = up[:, None], identity_like(up)
         found = self.predict(replace(points, candidates=nearest_with_up(identity.expand(len(up), 1, 4), up)))
         if (candidates := found.orientations) is None:
             return found
@@ -141,7 +151,7 @@ class UprightNet(Network):
     def _verify(self, positions: Tensor, normals: Tensor, poses: Tensor) -> Prediction:
         """Of one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
         if not len(poses):
-            poses = torch.eye(4, dtype=positions.dtype, device=positions.device)[:1]
+            poses = identity_like(positions)[None]
         scored = self._read(self.scorer, positions, normals, poses)
         scores = scored.upright
         order = scores.argsort(descending=True, stable=True)
@@ -179,7 +189,7 @@ class UprightNet(Network):
             poses: (clouds, C, 4), with zeros for padding.
         """
         there = poses.ne(0).any(-1)
-        identity = torch.eye(4, dtype=poses.dtype, device=poses.device)[0]
+        identity = identity_like(poses)
         poses = torch.where(there[..., None], poses, identity)
         first = torch.arange(poses.shape[1], device=poses.device) == 0  # stands for none where there is none
         scored = self._read_each(self.scorer, positions, normals, poses)
@@ -278,7 +288,7 @@ class UprightNet(Network):
         """What the invariant reader finds, in training of it alone."""
         nothing = activations.new_zeros
         clouds, classes = activations.shape
-        poses = torch.eye(4, dtype=activations.dtype, device=activations.device)[0].expand(clouds, classes, 4)
+        poses = identity_like(activations).expand(clouds, classes, 4)
         return Prediction(activations, poses, nothing(clouds, self.descriptor_size), pose_loss=nothing(clouds))
 
 
@@ -291,7 +301,7 @@ def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     there = poses.any(-1)
     near, far = there & (height > _RIGHT), there & (height < _WRONG)
     first = near.long().argmax(-1)
-    identity = torch.eye(4, dtype=poses.dtype, device=poses.device)[0]
+    identity = identity_like(poses)
     true = (torch.rand(clouds, device=poses.device) < _TRUE) | ~near.any(-1)
     each = torch.arange(clouds, device=poses.device)
     right = torch.where(true[:, None], identity, poses[each, first])
