@@ -18,7 +18,7 @@ from qecnet.evaluation.results import BaselineErrors
 from qecnet.evaluation.rotation import canonical_errors, category_errors, siamese_errors
 from qecnet.files import as_json
 
-ALL = ("classification", "rotation", "robustness", "equivariance")
+ALL = ("classification", "rotation", "robustness", "equivariance", "views")
 SETTINGS: dict[str, Any] = {
     "dataset": "shapes",
     "per_class": 10,
@@ -177,11 +177,25 @@ def _equivariance(dataset, rng, protocol, views, accuracy):
     return changes | {"rotations": views, "accuracy": shares}, None
 
 
+def _views(dataset, rng, protocol, views, accuracy):
+    shapes = len(dataset.items("test"))
+
+    def scores(count, share):
+        poses = {"up10": share - 0.1, "up_degrees": 2.5, "pose15": share - 0.2, "pose_degrees": 6.25}
+        known = {"accuracy_known_up": share + 0.01, "pose15_known_up": share - 0.05}
+        return {"views": count, "accuracy": share, "centre": 0.1, "size": 0.05, "confidence": 0.7} | poses | known
+
+    groups = {"whole": scores(shapes, accuracy), "views": scores(shapes - 1, accuracy - 0.2)}
+    kinds = {f"{name}_by_kind": dict.fromkeys(dataset.classes, scores(2, groups[name]["accuracy"])) for name in groups}
+    return {"groups": groups, "no_answer": 1, **kinds}, None
+
+
 RESULTS = {
     "classification": _classification,
     "rotation": _rotation,
     "robustness": _robustness,
     "equivariance": _equivariance,
+    "views": _views,
 }
 
 

@@ -63,6 +63,18 @@ def test_figures_are_those_of_the_results_with_their_protocol(tmp_path):
         write_card(folder)
 
 
+def test_views_of_one_side_are_in_a_short_table(tmp_path):
+    folder = make_run(tmp_path / "run", ("views",), ("strict",))
+    put_weights(folder, Settings())
+    text = write_card(folder)
+    groups = json.loads((folder / "evaluation" / "views-strict.json").read_text())["groups"]
+    for name, of in groups.items():
+        shares = " | ".join(f"{100 * of[share]:.1f}%" for share in ("accuracy", "up10", "pose15"))
+        assert f"| {name} | {of['views']} | {shares} | 6.2° |" in text
+    assert "Nothing yet" not in text
+    assert "chair, views" not in text
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [

@@ -19,6 +19,7 @@ from qecnet.evaluation import (
     measure_rotation,
 )
 from qecnet.evaluation import predict as predicting
+from qecnet.evaluation import rows as rows_module
 from qecnet.evaluation import views as views_module
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
 from qecnet.evaluation.predict import Predictions, predict, read_predictions
@@ -192,7 +193,7 @@ class Cheat(torch.nn.Module):
 
 def test_a_planted_cheat_looks_perfect_under_paper_and_random_under_strict(model, dataset, tmp_path, monkeypatch):
     """Where a cloud has fewer points than frames the rest is the identity. Turned with the points, it is the answer."""
-    monkeypatch.setattr(predicting, "_start", lambda _: setattr(predicting, "_network", Cheat()))
+    monkeypatch.setattr(rows_module, "_start", lambda _: setattr(rows_module, "_model", Cheat()))
     sparse = Model(model.name, model.network, model.classes, replace(CONFIG, points=20), settings=SETTINGS)
     errors = {}
     for protocol in ("paper", "strict"):

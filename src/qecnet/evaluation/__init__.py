@@ -14,7 +14,6 @@ from qecnet.evaluation.forms import name_form
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import NO_SYM, group_errors, relative_rotation, rotation_angles
 from qecnet.evaluation.partial import measure_views
-from qecnet.evaluation.predict import open_unfinished
 from qecnet.evaluation.repeatability import FrameRepeatability, measure_repeatability
 from qecnet.evaluation.report import build_report, render_page
 from qecnet.evaluation.results import (
@@ -38,6 +37,7 @@ from qecnet.evaluation.results import (
 from qecnet.evaluation.retrieval import measure_retrieval
 from qecnet.evaluation.robustness import measure_robustness
 from qecnet.evaluation.rotation import measure_rotation
+from qecnet.evaluation.rows import open_unfinished
 from qecnet.evaluation.run import NETWORKS, EvaluatedRun
 from qecnet.evaluation.summary import (
     MODE_NAMES,

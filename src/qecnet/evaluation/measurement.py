@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qecnet.datasets import Dataset
 from qecnet.evaluation.corruption import Corruption
@@ -17,10 +18,15 @@ from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.models import Model
 from qecnet.nn import count_parameters
 
-if TYPE_CHECKING:
-    from qecnet.evaluation.retrieval import CountedViews
-
 _OF_MODEL = ("dataset", "config", "method", "seed", "epochs", "siamese")
+
+
+class CountedViews(NamedTuple):
+    """The classes of views, the number of each view's shape in its split, and the number of its points."""
+
+    classes: tuple[str, ...]
+    shape: NDArray[np.int64]
+    points: NDArray[np.int64]
 
 
 @dataclass(frozen=True)

@@ -3,43 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 from itertools import pairwise
 
 import numpy as np
 import torch
-from rich.console import Console
-from rich.progress import track
+from numpy.typing import NDArray
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import NO_SYMMETRY, Item, derive_seed, sample_view, symmetry_of
-from qecnet.evaluation.forms import name_form
-from qecnet.evaluation.measurement import Measurement
-from qecnet.evaluation.results import MeasuredModel, ViewScores, ViewsResult
+from qecnet.evaluation.forms import FORMS, name_form
+from qecnet.evaluation.measurement import CountedViews, Measurement
+from qecnet.evaluation.results import ViewScores, ViewsResult
+from qecnet.evaluation.rows import compute_rows, hash_inputs
 from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_distance
+from qecnet.fingerprint import code_hash
 from qecnet.geometry import sample_points
-from qecnet.nn import count_parameters
+from qecnet.models import Model
 
 SHARES = (0.0, 0.3, 0.4, 0.5, 1.0)
 """Bounds of the groups of views by the share of the surface that is visible."""
 
 _UP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
 
-
-@dataclass(frozen=True)
-class _Row:
-    """One prediction: of the whole shape (`visible` is None) or of a view."""
-
-    kind: str
-    visible: float | None
-    correct: bool | None
-    correct_known_up: bool | None
-    confidence: float
-    up: float
-    pose: float
-    pose_known_up: float
-    centre: float
-    size: float
+_ROW = np.dtype(
+    [
+        ("shape", "<i8"),
+        ("kind", "<i8"),
+        ("is_view", "?"),
+        ("is_answered", "?"),
+        ("points", "<i8"),
+        ("visible", "<f8"),
+        ("correct", "?"),
+        ("correct_known_up", "?"),
+        ("confidence", "<f8"),
+        ("up", "<f8"),
+        ("pose", "<f8"),
+        ("pose_known_up", "<f8"),
+        ("centre", "<f8"),
+        ("size", "<f8"),
+    ]
+)
+"""What was predicted of a whole shape or of a view; all zeros from `points` on if there is no answer."""
 
 
 def measure_views(measurement: Measurement) -> ViewsResult:
@@ -54,102 +59,106 @@ def measure_views(measurement: Measurement) -> ViewsResult:
         The result, for `write_result`.
 
     Raises:
-        ValueError: if the network predicts no pose.
+        ValueError: if the network predicts no pose, or has no answer for any of the shapes.
     """
     model, dataset = measurement.model, measurement.dataset
     if not model.has_poses:
         raise ValueError(f"{model.name}: its network predicts no pose; measure its classification instead")
     items = dataset.items("test")
-    common = {*model.classes} & {*dataset.classes}
+    common = tuple(name for name in dataset.classes if name in model.classes)
     numbers = range(len(items)) if measurement.shapes is None else measurement.shapes
     numbers = [n for n in numbers if not common or dataset.classes[items[n].label] in common]
-    rows: list[_Row] = []
-    console = Console(stderr=True)
-    for number in track(numbers, "views: shapes", console=console, disable=not measurement.progress, transient=True):
-        rows += _measure_shape(measurement, number, items[number], bool(common))
+    kinds = dataset.classes if common else FORMS
+    code = [
+        code_hash("qecnet.models", "*.py"),
+        code_hash("qecnet.evaluation", "partial.py", "forms.py", "symmetric_errors.py"),
+        code_hash("qecnet.datasets", "symmetry.py"),
+    ]
+    about = [measurement.seed, kinds, bool(common), asdict(model.calibration), code]
+    key = hash_inputs(model, dataset, "test", numbers, about)
+    jobs = [(measurement.seed, n, items[n], kinds if common else None) for n in numbers]
+    label = "views: shapes" if measurement.progress else None
+    into = measurement.folder / "views-strict.rows"
+    rows = compute_rows(_measure_shape, jobs, model, _ROW, 2, into, key, measurement.workers, label)
+    answered = rows[rows["is_answered"]]
+    if not len(answered):
+        raise ValueError(f"{dataset.name}: {model.name} has no answer for any of its test shapes; measure other shapes")
+    views = answered[answered["is_view"]]
+    counted = CountedViews(common or dataset.classes, answered["shape"], (views if len(views) else answered)["points"])
     return ViewsResult(
-        protocol="strict",
-        dataset=dataset.name,
-        split="test",
-        classes=tuple(name for name in dataset.classes if name in common) or dataset.classes,
-        missing=tuple(sorted({*model.classes, *dataset.classes} - common)) if common else (),
-        shapes=len(numbers),
-        model=MeasuredModel(count_parameters(model.network), dataset=model.settings.get("dataset")),
-        seed=measurement.seed,
-        groups=_group(rows),
-        whole_by_kind=_by_kind([row for row in rows if row.visible is None]),
-        views_by_kind=_by_kind([row for row in rows if row.visible is not None]),
+        **measurement.describe(counted, "strict") | ({} if common else {"missing": ()}),
+        no_answer=len(rows) - len(answered),
+        groups=_group(answered, bool(common)),
+        whole_by_kind=_by_kind(answered[~answered["is_view"]], kinds, bool(common)),
+        views_by_kind=_by_kind(views, kinds, bool(common)),
     )
 
 
-def _measure_shape(measurement: Measurement, number: int, item: Item, is_class: bool) -> list[_Row]:
-    """Rows of the whole shape and of a view; none of a shape that cannot be read."""
-    generator = torch.Generator().manual_seed(derive_seed(measurement.seed, number))
+def _measure_shape(model: Model, seed: int, number: int, item: Item, classes: Sequence[str] | None) -> bytes:
+    """The rows of a whole shape and of a view of it."""
+    generator = torch.Generator().manual_seed(derive_seed(seed, number))
     shape = item.load()
-    kind = measurement.dataset.classes[item.label] if is_class else name_form(shape)
-    view = sample_view(shape, generator)
-    whole = sample_points(shape, measurement.model.config.points, generator)
+    rows = np.zeros(2, _ROW)
+    rows["shape"], rows["is_view"] = number, (False, True)
+    rows["kind"] = item.label if classes else FORMS.index(name_form(shape))
+    try:
+        view = sample_view(shape, generator)
+    except ValueError:  # cameras hardly see it from any side
+        view = None
+    whole = sample_points(shape, model.config.points, generator)
     middle = whole.points.double().mean(0)
     radius = float((whole.points.double() - middle).norm(dim=-1).amax())
-    rows = []
-    for cloud, visible in ((whole, None), (view.cloud, view.visible)):
+    group = symmetry_of(classes[item.label]) if classes else NO_SYMMETRY
+    for row, cloud in zip(rows, (whole, None if view is None else view.cloud), strict=True):
         q = random_quaternion((), generator, dtype=torch.float64)
+        if cloud is None:
+            continue
         rotated, up = replace(cloud, normals=None).rotated(q), rotate(q, _UP)
         try:
-            answer, known_up = measurement.model.predict(rotated), measurement.model.predict(rotated, up=up)
+            answer, known_up = model.predict(rotated), model.predict(rotated, up=up)
         except ValueError:  # flat, or too few points in view
             continue
-        group = symmetry_of(kind) if is_class else NO_SYMMETRY
-        full, known = (
-            float(np.rad2deg(symmetric_distance(pose, IDENTITY, q, group))) for pose in (answer.pose, known_up.pose)
+        row["is_answered"], row["points"] = True, min(len(rotated), model.config.points)
+        row["visible"] = view.visible if view and row["is_view"] else 1
+        if classes:
+            row["correct"], row["correct_known_up"] = (a.label == classes[item.label] for a in (answer, known_up))
+        row["confidence"] = answer.confidence if classes else answer.up_confidence
+        row["up"] = float((rotate(answer.pose, _UP) @ up).clamp(-1, 1).arccos().rad2deg())
+        row["pose"], row["pose_known_up"] = (
+            float(np.rad2deg(symmetric_distance(one.pose, IDENTITY, q, group))) for one in (answer, known_up)
         )
-        rows.append(
-            _Row(
-                kind,
-                visible,
-                answer.label == kind if is_class else None,
-                known_up.label == kind if is_class else None,
-                answer.confidence if is_class else answer.up_confidence,
-                float((rotate(answer.pose, _UP) @ up).clamp(-1, 1).arccos().rad2deg()),
-                full,
-                known,
-                float((answer.centre - rotate(q, middle)).norm()) / radius,
-                abs(answer.radius / radius - 1),
-            )
-        )
-    return rows
+        row["centre"] = float((answer.centre - rotate(q, middle)).norm()) / radius
+        row["size"] = abs(answer.radius / radius - 1)
+    return rows.tobytes()
 
 
-def _group(rows: Sequence[_Row]) -> dict[str, ViewScores]:
+def _group(rows: NDArray[np.void], is_named: bool) -> dict[str, ViewScores]:
     """Scores of whole shapes, of all views, and of views by their visible share; groups without a row are left out."""
-    views = [(row, row.visible) for row in rows if row.visible is not None]
-    groups = {"whole": [row for row in rows if row.visible is None], "views": [row for row, _ in views]}
+    views = rows[rows["is_view"]]
+    groups = {"whole": rows[~rows["is_view"]], "views": views}
     for low, high in pairwise(SHARES):
         name = f"views, {100 * low:.0f}–{100 * high:.0f}% visible"
-        groups[name] = [row for row, share in views if low < share <= high]
-    return {name: _score(some) for name, some in groups.items() if some}
+        groups[name] = views[(low < views["visible"]) & (views["visible"] <= high)]
+    return {name: _score(some, is_named) for name, some in groups.items() if len(some)}
 
 
-def _by_kind(rows: Sequence[_Row]) -> dict[str, ViewScores]:
-    return {kind: _score([row for row in rows if row.kind == kind]) for kind in sorted({row.kind for row in rows})}
+def _by_kind(rows: NDArray[np.void], kinds: Sequence[str], is_named: bool) -> dict[str, ViewScores]:
+    there = sorted((kinds[number], number) for number in np.unique(rows["kind"]))
+    return {kind: _score(rows[rows["kind"] == number], is_named) for kind, number in there}
 
 
-def _score(rows: Sequence[_Row]) -> ViewScores:
-    up, pose, known, centre, size = (
-        np.array([getattr(row, name) for row in rows]) for name in ("up", "pose", "pose_known_up", "centre", "size")
-    )
-    named = [row.correct for row in rows if row.correct is not None]
-    with_up = [row.correct_known_up for row in rows if row.correct_known_up is not None]
+def _score(rows: NDArray[np.void], is_named: bool) -> ViewScores:
+    """Scores of one row or more; without accuracy where the model has none of the classes."""
     return ViewScores(
         views=len(rows),
-        accuracy=float(np.mean(named)) if named else None,
-        accuracy_known_up=float(np.mean(with_up)) if with_up else None,
-        confidence=float(np.mean([row.confidence for row in rows])),
-        up10=float((up <= 10).mean()),
-        up_degrees=float(np.median(up)),
-        pose15=float((pose <= 15).mean()),
-        pose_degrees=float(np.median(pose)),
-        pose15_known_up=float((known <= 15).mean()),
-        centre=float(np.median(centre)),
-        size=float(np.median(size)),
+        accuracy=float(rows["correct"].mean()) if is_named else None,
+        accuracy_known_up=float(rows["correct_known_up"].mean()) if is_named else None,
+        confidence=float(rows["confidence"].mean()),
+        up10=float((rows["up"] <= 10).mean()),
+        up_degrees=float(np.median(rows["up"])),
+        pose15=float((rows["pose"] <= 15).mean()),
+        pose_degrees=float(np.median(rows["pose"])),
+        pose15_known_up=float((rows["pose_known_up"] <= 15).mean()),
+        centre=float(np.median(rows["centre"])),
+        size=float(np.median(rows["size"])),
     )

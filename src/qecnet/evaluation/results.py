@@ -268,9 +268,16 @@ class ViewScores:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsResult(ModelResult):
-    """Views of one side: scores of whole shapes and of views, by visible share, and by class or form."""
+    """Views of one side: scores of whole shapes and of views, by visible share, and by class or form.
+
+    Attributes:
+        no_answer: how many whole shapes and views the model had no answer for (flat, or too few points in view); they
+            are in none of the scores.
+        points: the median number of points in a view.
+    """
 
     measurement = "views"
+    no_answer: int = 0
     groups: Mapping[str, ViewScores]
     whole_by_kind: Mapping[str, ViewScores]
     views_by_kind: Mapping[str, ViewScores]

@@ -20,6 +20,7 @@ from qecnet.evaluation.results import (
     RetrievalResult,
     RobustnessResult,
     RotationResult,
+    ViewsResult,
     read_result,
 )
 from qecnet.schema import decode_file, decode_lines
@@ -31,6 +32,7 @@ _KINDS = (
     EquivarianceResult,
     CalibrationResult,
     RetrievalResult,
+    ViewsResult,
 )
 
 NETWORKS = {

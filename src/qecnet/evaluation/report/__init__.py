@@ -26,13 +26,14 @@ from qecnet.evaluation.results import (
     ProtocolName,
     RobustnessResult,
     RotationResult,
+    ViewsResult,
     read_result,
 )
 from qecnet.evaluation.run import EvaluatedRun
 
 __all__ = ["Report", "build_report", "render_page"]
 
-_SHOWN = (ClassificationResult, RotationResult, RobustnessResult, EquivarianceResult)
+_SHOWN = (ClassificationResult, RotationResult, RobustnessResult, EquivarianceResult, ViewsResult)
 
 
 @dataclass(frozen=True)
