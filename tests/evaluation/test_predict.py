@@ -17,14 +17,14 @@ from qecnet.evaluation import (
     measure_equivariance,
     measure_robustness,
     measure_rotation,
+    protocols,
 )
 from qecnet.evaluation import predict as predicting
 from qecnet.evaluation import rows as rows_module
-from qecnet.evaluation import views as views_module
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
 from qecnet.evaluation.predict import Predictions, predict, read_predictions
+from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.rotation import category_pairs, siamese_pairs
-from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.formats import write
 from qecnet.geometry import PrepareConfig, prepare
 from qecnet.models import Model, load
@@ -176,7 +176,7 @@ def test_a_view_is_the_same_alone_and_among_others(dataset, protocol, corruption
 @pytest.mark.parametrize(("protocol", "times"), [("paper", 2), ("strict", 5)])
 def test_frames_are_estimated_once_for_all_rotations_that_share_them(dataset, monkeypatch, protocol, times):
     estimated: list[tuple] = []
-    monkeypatch.setattr(views_module, "prepare", recording(prepare, estimated))
+    monkeypatch.setattr(protocols, "prepare", recording(prepare, estimated))
     views = [TestView(0, 0), TestView(0, 1), TestView(0, 2), TestView(1, 1), TestView(1, 2)]
     assert len(made(dataset.items("test")[0].load(), 0, views, protocol)) == len(views)
     assert len(estimated) == times

@@ -13,7 +13,6 @@ from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.forms import name_form
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import NO_SYM, group_errors, relative_rotation, rotation_angles
-from qecnet.evaluation.partial import measure_views
 from qecnet.evaluation.repeatability import FrameRepeatability, measure_repeatability
 from qecnet.evaluation.report import build_report, render_page
 from qecnet.evaluation.results import (
@@ -49,6 +48,7 @@ from qecnet.evaluation.summary import (
     summarize,
 )
 from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_angles, symmetric_distance
+from qecnet.evaluation.views import measure_views
 
 __all__ = [
     "IDENTITY",

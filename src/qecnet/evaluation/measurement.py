@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from qecnet.datasets import Dataset
 from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.predict import Predictions, predict
+from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.results import MeasuredModel, ProtocolName
-from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.models import Model
 from qecnet.nn import count_parameters
 

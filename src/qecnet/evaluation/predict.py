@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 
 from qecnet.datasets import Dataset, Item
+from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.rows import compute_rows, hash_inputs
-from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.files import write_whole
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import OrientedPoints
@@ -96,7 +96,7 @@ def predict(
     classes, numbers = choose_common(model, dataset, split, shapes)
     items = dataset.items(split)
     job = _Job(sampler, tuple(views), tuple(model.classes.index(name) for name in classes))
-    code = code_hash("qecnet.evaluation", "predict.py", "views.py", "corruption.py")
+    code = code_hash("qecnet.evaluation", "predict.py", "protocols.py", "corruption.py")
     key = hash_inputs(model, dataset, split, numbers, [asdict(job), classes, code])
     with suppress(ValueError):  # there is no such file, or it is damaged
         stored, found = _read(into)

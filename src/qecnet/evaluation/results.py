@@ -36,7 +36,7 @@ class Result:
     """What every result says about itself.
 
     Attributes:
-        protocol: how test views were made, see `qecnet.evaluation.views`.
+        protocol: how test views were made, see `qecnet.evaluation.protocols`.
         dataset: the dataset's name.
         classes: the classes that were measured.
         split: the part of the dataset that was measured.

@@ -13,9 +13,9 @@ from qecnet.algebra import rotate
 from qecnet.datasets import Item
 from qecnet.evaluation.measurement import CountedViews, Measurement
 from qecnet.evaluation.predict import choose_common
+from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.results import RetrievalResult, RetrievalScores
 from qecnet.evaluation.rows import compute_rows, hash_inputs
-from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import OrientedPoints
 from qecnet.nn import Network
@@ -50,7 +50,7 @@ def measure_retrieval(measurement: Measurement) -> RetrievalResult:
     items = [dataset.items("test")[n] for n in numbers]
     sampler = ViewSampler(measurement.protocol, model.config, model.setting("keep"), measurement.seed)
     jobs = [(sampler, n, item) for n, item in zip(numbers, items, strict=True)]
-    code = code_hash("qecnet.evaluation", "retrieval.py", "views.py")
+    code = code_hash("qecnet.evaluation", "retrieval.py", "protocols.py")
     key = hash_inputs(model, dataset, "test", numbers, [asdict(sampler), code])
     bar = "retrieval: shapes" if measurement.progress else None
     row = _row_type(model.network)

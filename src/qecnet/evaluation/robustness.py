@@ -10,9 +10,9 @@ from qecnet.evaluation.corruption import CORRUPTIONS, Corruption
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import score_classification
 from qecnet.evaluation.predict import Predictions
+from qecnet.evaluation.protocols import TestView
 from qecnet.evaluation.results import CorruptionScores, RobustnessResult
 from qecnet.evaluation.rotation import siamese_errors
-from qecnet.evaluation.views import TestView
 
 
 def measure_robustness(measurement: Measurement, levels: Sequence[Corruption] = CORRUPTIONS) -> RobustnessResult:

@@ -9,8 +9,8 @@ from tests.kinds import recording
 
 from qecnet.datasets import Dataset, Item, make_furniture
 from qecnet.evaluation import Measurement, ViewsResult, measure_views, read_result, summarize, write_result
-from qecnet.evaluation import partial as views_module
-from qecnet.evaluation.partial import _ROW, _group
+from qecnet.evaluation import views as views_module
+from qecnet.evaluation.views import _ROW, _group
 from qecnet.geometry import PointCloud, PrepareConfig
 from qecnet.models import Model
 from qecnet.nn import QECConfig, QECNet
