@@ -23,6 +23,7 @@ from qecnet.evaluation.results import (
     ViewsResult,
     read_result,
 )
+from qecnet.outcome import Epoch, TrainingOutcome
 from qecnet.schema import decode_file, decode_lines
 
 _KINDS = (
@@ -91,33 +92,6 @@ class RunSettings:
     unlabelled: str = ""
     start: str | None = None
     only: str = ""
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """A line of log.jsonl; None is what was not measured in this epoch."""
-
-    epoch: int
-    loss: float
-    classification_loss: float | None = None
-    pose_loss: float | None = None
-    train_accuracy: float | None = None
-    validation_nr: float | None = None
-    validation_ar: float | None = None
-
-
-@dataclass(frozen=True)
-class TrainingOutcome:
-    """What result.json says about a finished training."""
-
-    parameters: int
-    shapes: int
-    training_seconds: float
-    epoch: int | None = None
-    train_accuracy: float | None = None
-    validation_nr: float | None = None
-    validation_ar: float | None = None
-    protocol: str | None = None
 
 
 @dataclass(frozen=True)

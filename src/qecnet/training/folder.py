@@ -11,6 +11,7 @@ from typing import Any
 
 from qecnet.files import alone_in, as_json, write_whole
 from qecnet.nn import Calibration, Network, save_network
+from qecnet.outcome import Epoch, TrainingOutcome
 from qecnet.training.settings import Settings, check_setting, json_of, make_settings, parse_run_settings
 
 
@@ -81,9 +82,9 @@ class RunFolder:
         if not self.settings.exists():
             write_whole(self.settings, as_json(json_of(settings)))
 
-    def write_log(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write_log(self, rows: Sequence[Epoch]) -> None:
         """Write the whole log of the checkpoint, one line per epoch, so that a resumed run repeats none."""
-        write_whole(self.log, "".join(json.dumps(row) + "\n" for row in rows).encode())
+        write_whole(self.log, "".join(json.dumps(asdict(row)) + "\n" for row in rows).encode())
 
     def write_weights(
         self,
@@ -96,5 +97,5 @@ class RunFolder:
         about = {"settings": json_of(settings)} | (asdict(calibration) if calibration else {})
         save_network(self.weights, network, classes, about)
 
-    def write_result(self, result: Mapping[str, Any]) -> None:
-        write_whole(self.result, as_json(result))
+    def write_result(self, result: TrainingOutcome) -> None:
+        write_whole(self.result, as_json(asdict(result)))

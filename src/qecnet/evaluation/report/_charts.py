@@ -20,7 +20,7 @@ from qecnet.evaluation.results import (
     ProtocolName,
     RobustnessResult,
 )
-from qecnet.evaluation.run import Epoch
+from qecnet.outcome import Epoch
 
 Points = Sequence[tuple[float, float]] | NDArray[Any]
 

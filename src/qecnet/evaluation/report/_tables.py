@@ -20,7 +20,8 @@ from qecnet.evaluation.results import (
     ViewScores,
     ViewsResult,
 )
-from qecnet.evaluation.run import Epoch, EvaluatedRun
+from qecnet.evaluation.run import EvaluatedRun
+from qecnet.outcome import Epoch
 
 DATASETS = {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40", "shapes": "procedural shapes"}
 KINDS = {
