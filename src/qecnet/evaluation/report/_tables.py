@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from qecnet.evaluation.comparison import compare_accuracy, compare_errors, published_figures
+from qecnet.evaluation.comparison import compare_accuracy, compare_errors
+from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.report._table import Column, ReportTable, RowGroup, columns_under, data_table
 from qecnet.evaluation.results import (
     BINS,
