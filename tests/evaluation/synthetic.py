@@ -63,7 +63,6 @@ def make_run(
 
 
 def described(what, protocol, dataset, settings):
-    model = {name: settings[name] for name in ("dataset", "config", "method", "seed", "epochs", "siamese")}
     return {
         "what": what,
         "protocol": protocol,
@@ -73,7 +72,7 @@ def described(what, protocol, dataset, settings):
         "missing": [],
         "shapes": len(dataset.items("test")),
         "points": 8000,
-        "model": model | {"parameters": PARAMETERS, "poses": settings["config"] != "pointnet"},
+        "model": {"parameters": PARAMETERS, "poses": settings["config"] != "pointnet"},
         "seed": 0,
     }
 

@@ -18,8 +18,6 @@ from qecnet.evaluation.results import MeasuredModel, ProtocolName
 from qecnet.models import Model
 from qecnet.nn import count_parameters
 
-_OF_MODEL = ("dataset", "config", "method", "seed", "epochs", "siamese")
-
 
 class CountedViews(NamedTuple):
     """The classes of views, the number of each view's shape in its split, and the number of its points."""
@@ -102,7 +100,6 @@ class Measurement:
         Returns:
             The fields by name.
         """
-        about = {name: self.model.settings[name] for name in _OF_MODEL if name in self.model.settings}
         return {
             "protocol": protocol or self.protocol,
             "dataset": self.dataset.name,
@@ -111,6 +108,6 @@ class Measurement:
             "missing": tuple(sorted({*self.model.classes, *self.dataset.classes} - set(found.classes))),
             "shapes": len(np.unique(found.shape)),
             "points": int(np.median(found.points)),
-            "model": MeasuredModel(count_parameters(self.model.network), self.model.has_poses, **about),
+            "model": MeasuredModel(count_parameters(self.model.network), self.model.has_poses),
             "seed": self.seed,
         }

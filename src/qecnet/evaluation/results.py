@@ -66,16 +66,10 @@ class Result:
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """Which network was measured, in the names of its training settings; `poses` says whether it predicts any."""
+    """The network that was measured: its number of parameters, and whether it predicts poses."""
 
     parameters: int
     poses: bool = True
-    dataset: str | None = None
-    config: str | None = None
-    method: str | None = None
-    seed: int | None = None
-    epochs: int | None = None
-    siamese: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
