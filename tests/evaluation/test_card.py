@@ -1,6 +1,7 @@
 """A card says what the files of its run say, and no more."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -10,14 +11,13 @@ from qecnet.evaluation import write_card
 from qecnet.files import as_json
 from qecnet.nn import FeatureConfig, FeatureNet, QECConfig, QECNet, save_network
 from qecnet.training import Settings
-from qecnet.training.settings import json_of
 
 
 def put_weights(folder, settings):
     torch.manual_seed(0)
     classes = [f"class {n}" for n in range(10)]
-    save_network(folder / "weights.safetensors", QECNet(QECConfig(10)), classes, {"settings": json_of(settings)})
-    (folder / "settings.json").write_bytes(as_json(json_of(settings)))
+    save_network(folder / "weights.safetensors", QECNet(QECConfig(10)), classes, {"settings": asdict(settings)})
+    (folder / "settings.json").write_bytes(as_json(asdict(settings)))
     return folder
 
 
@@ -90,6 +90,6 @@ def test_the_card_describes_the_pose_supervision(run, settings, told):
 
 def test_a_network_with_features_has_a_card(run):
     network = FeatureNet(FeatureConfig(10))
-    save_network(run / "weights.safetensors", network, [*"abcdefghij"], {"settings": json_of(Settings())})
-    (run / "settings.json").write_bytes(as_json(json_of(Settings(config="features"))))
+    save_network(run / "weights.safetensors", network, [*"abcdefghij"], {"settings": asdict(Settings())})
+    (run / "settings.json").write_bytes(as_json(asdict(Settings(config="features"))))
     assert "`features`, 831,580 parameters, 512 local reference frames per shape, 10 classes" in write_card(run)
