@@ -47,6 +47,8 @@ class Settings:
             not the classes; for networks that read candidates. Empty for none.
         unlabelled_repeats: how often each of its shapes is used in an epoch.
         method: kind of local reference frames, see `PrepareConfig`.
+        sign: the side that the frames' normals point to: "inward", "outward", or "camera" for that of the camera, and
+            outward on whole shapes.
         points: number of points sampled from each shape.
         keep: fraction of the points that a subsample keeps if a cloud has no more than `points`.
         thinnest: number of points of the sparsest subsample as a fraction of the densest, see `frame_cache`.
@@ -87,6 +89,7 @@ class Settings:
     unlabelled: str = ""
     unlabelled_repeats: int = 1
     method: PrepareMethod = "flare"
+    sign: Literal["inward", "outward", "camera"] = "inward"
     points: int = 10_000
     keep: float = 0.8
     thinnest: float = 1.0
@@ -194,9 +197,8 @@ class Settings:
 
     def prepare(self) -> PrepareConfig:
         """Get the configuration of the frames that the network reads."""
-        return PrepareConfig(
-            self.points, self.frames, self.method, candidates=network_class(self.config).reads_candidates
-        )
+        candidates = network_class(self.config).reads_candidates
+        return PrepareConfig(self.points, self.frames, self.method, sign=self.sign, candidates=candidates)
 
 
 def make_settings(given: Mapping[str, Any]) -> Settings:

@@ -38,7 +38,7 @@ def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
         torch.manual_seed(settings.seed)
         network = settings.create_network(len(classes))
         if settings.start:
-            same = start_from(network, classes, weights_file(settings.start), settings.method)
+            same = start_from(network, classes, weights_file(settings.start), settings.method, settings.sign)
             if settings.only and not same:
                 raise ValueError(
                     f"only is {settings.only!r}, but {settings.start} has different classes, "
