@@ -25,6 +25,7 @@ import tempfile
 import warnings
 from collections import Counter
 from copy import deepcopy
+from dataclasses import asdict
 from functools import cache
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -42,9 +43,10 @@ from qecnet.formats import ReadError, read, read_cloud, write
 from qecnet.models import Answer, Stamp, edit_library, read_library
 from qecnet.models.library import graph
 from qecnet.nn import FeatureConfig, FeatureNet, Neighbourhood, QECConfig, QECNet, save_network
+from qecnet.outcome import Epoch
 from qecnet.training import make_settings
 from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
-from qecnet.training.settings import json_of, read_settings
+from qecnet.training.settings import read_settings
 from qecnet.training.step import new_state
 
 ROOT = Path(__file__).parents[1]
@@ -165,9 +167,11 @@ def sound_runs(folder: Path) -> list[Sound]:
     sum(parameter.sum() for parameter in state.network.parameters()).backward()  # type: ignore[union-attr]
     for optimizer in state.optimizers.values():
         optimizer.step()
-    state.rows, state.totals = [{"epoch": 1, "loss": 0.5}], {"loss": 1.5}
+    losses = {"loss": 0.5, "classification_loss": 0.4, "pose_loss": 0.1, "train_accuracy": 0.5, "learning_rate": 1e-3}
+    times = {"seconds": 2.0, "shapes_per_second": 8.0, "waiting": 0.1}
+    state.rows, state.totals = [Epoch(epoch=1, protocol="paper", **losses, **times)], {"loss": 1.5}
     save_checkpoint(folder / "checkpoint.safetensors", state, _ORIGIN)
-    settings = json_of(make_settings(_SMALL))
+    settings = asdict(make_settings(_SMALL))
     lines = "".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items())
     return [
         Sound("checkpoint", ".safetensors", (folder / "checkpoint.safetensors").read_bytes()),

@@ -20,7 +20,6 @@ from qecnet import DEFAULT_MODEL
 from qecnet.evaluation import (
     MODE_NAMES,
     MODES,
-    NETWORKS,
     NO_SYM,
     CalibrationResult,
     ClassificationResult,
@@ -38,6 +37,7 @@ from qecnet.evaluation import (
     format_error,
     format_interval,
     format_percent,
+    name_network,
     published_figures,
     read_result,
     summarize,
@@ -47,6 +47,8 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 DATASETS = {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40"}
+KINDS = ("upright", "features", "paper", "var", *published_figures().methods)
+"""The kinds of networks in the order of the tables: ours, then the methods that the paper compares with."""
 SPEED = ("features", "product", "viewer")
 """The benchmarks of what users wait for."""
 DASH = "–"
@@ -56,12 +58,11 @@ COLUMNS = ("published", "here, paper protocol", "here, strict")
 
 
 def list_runs(dataset: str) -> list[EvaluatedRun]:
-    """List the runs of results/ that were measured, in the order of `NETWORKS`."""
+    """List the runs of results/ that were measured, in the order of `KINDS`."""
     found = [EvaluatedRun(path) for path in sorted(RESULTS.iterdir()) if (path / "evaluation").is_dir()]
-    order = [*NETWORKS]
     return sorted(
         (run for run in found if run.settings.dataset == dataset),
-        key=lambda run: order.index(run.kind) if run.kind in order else len(order),
+        key=lambda run: KINDS.index(run.kind) if run.kind in KINDS else len(KINDS),
     )
 
 
@@ -72,7 +73,7 @@ def find_shipped(dataset: str, kind: str) -> EvaluatedRun | None:
 
 
 def find_best(dataset: str) -> EvaluatedRun:
-    """Find the run of the first kind of network in the order of `NETWORKS`."""
+    """Find the run of the first kind of network in the order of `list_runs`."""
     runs = list_runs(dataset)
     return min((run for run in runs if run.kind == runs[0].kind), key=lambda run: len(run.name))
 
@@ -111,17 +112,18 @@ def accuracy() -> str:
     """The networks that were trained to the end, on both datasets, in short."""
     rows = []
     brief = {row["run"] for row in _rows("baselines.csv")}  # comparable with each other only
-    for kind, name in NETWORKS.items():
+    for kind in KINDS:
         runs = [find_shipped(dataset, kind) for dataset in DATASETS]
         runs = [None if run and run.folder.name in brief else run for run in runs]
         if any(runs):
+            name = next(run.title for run in runs if run)
             found = [run.result(ClassificationResult) if run else None for run in runs]
             cells = [format_percent(getattr(r, w).accuracy if r else None) for r in found for w in ("nr", "ar")]
             rows.append([name, *cells])
     published = next(row for row in published_figures().classification if row.method == "QEC")
     (ten,) = (row.accuracy for row in published_figures().robustness if (row.kind, row.level) == ("frames", 1))
     ours = [DASH, format_percent(ten), format_percent(published.nr), format_percent(published.ar)]
-    paper = [row[0] for row in rows].index(NETWORKS["paper"])
+    paper = [row[0] for row in rows].index(name_network("paper"))
     rows.insert(paper + 1, ["QEC, as published ¹", *ours])
     head = ("", *(f"{name}, {pose}" for name in DATASETS.values() for pose in ("upright", "rotated")))
     rows[0][0] = f"**{rows[0][0]}**"
@@ -189,7 +191,7 @@ def budgets() -> str:
     costs_of = _rows("baselines.csv")
     common = Counter(float(row["allowed"]) for row in costs_of).most_common(1)
     for row in costs_of:
-        name = NETWORKS[row["network"]]
+        name = name_network(row["network"])
         minutes = f"{float(row['minutes']):.1f} of {float(row['allowed']):g}"
         longer = " (longer)" if float(row["allowed"]) > common[0][0] else ""
         about = [name, DATASETS.get(row["dataset"], row["dataset"]), published.get(name, DASH)]
@@ -217,7 +219,9 @@ def learning_curves() -> str:
             [getattr(epoch, name) for epoch in shown] for name in ("train_accuracy", "validation_nr", "validation_ar")
         ]
         epochs = ", ".join(str(epoch.epoch) for epoch in shown)
-        rows.append([NETWORKS[row["network"]], epochs, *(", ".join(map(format_percent, curve)) for curve in curves)])
+        rows.append(
+            [name_network(row["network"]), epochs, *(", ".join(map(format_percent, curve)) for curve in curves)]
+        )
     return _table(("method", "after epoch", "training shapes", "held out, upright", "held out, rotated"), rows)
 
 

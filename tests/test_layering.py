@@ -28,8 +28,9 @@ MAY_IMPORT = {
     "formats": {"files", "geometry", "schema", "streams"},
     "datasets": {"algebra", "files", "fingerprint", "formats", "geometry", "workers"},
     "fingerprint": set(),
+    "outcome": set(),
     # A run may start with weights that ship.
-    "training": {"algebra", "files", "geometry", "nn", "datasets", "models", "schema"},
+    "training": {"algebra", "files", "geometry", "nn", "datasets", "models", "outcome", "schema"},
     "models": {"algebra", "files", "geometry", "nn", "formats", "datasets", "schema", "triples", "workers"},
     "bulk": {"compiled", "files", "models", "schema", "streams", "workers"},
     "evaluation": {
@@ -41,6 +42,7 @@ MAY_IMPORT = {
         "geometry",
         "models",
         "nn",
+        "outcome",
         "schema",
         "workers",
     },

@@ -1,6 +1,7 @@
 """`qec evaluate calibration` on a run that exists, with the predictions of `qec evaluate classification`."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -13,14 +14,14 @@ from qecnet.evaluation import write_card
 from qecnet.files import as_json
 from qecnet.nn import QECConfig, QECNet, create_network, save_network
 from qecnet.nn.edge_reader import ReaderSize
-from qecnet.training.settings import json_of, make_settings
+from qecnet.training.settings import make_settings
 
 TINY = {"dataset": "shapes", "per_class": 5, "method": "centred", "points": 200, "frames": 32, "patches": 8}
 FEW = ("--workers", 1, "--rotations", 1)
 
 
 def make_run(folder, network, **changes):
-    settings = json_of(make_settings(TINY | {"validation": 0.25} | changes))
+    settings = asdict(make_settings(TINY | {"validation": 0.25} | changes))
     save_network(folder / "weights.safetensors", network, make_furniture(2).classes, {"settings": settings})
     (folder / "settings.json").write_bytes(as_json(settings))
     return folder

@@ -1,6 +1,7 @@
 """A card says what the files of its run say, and no more."""
 
 import json
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -10,14 +11,13 @@ from qecnet.evaluation import write_card
 from qecnet.files import as_json
 from qecnet.nn import FeatureConfig, FeatureNet, QECConfig, QECNet, save_network
 from qecnet.training import Settings
-from qecnet.training.settings import json_of
 
 
 def put_weights(folder, settings):
     torch.manual_seed(0)
     classes = [f"class {n}" for n in range(10)]
-    save_network(folder / "weights.safetensors", QECNet(QECConfig(10)), classes, {"settings": json_of(settings)})
-    (folder / "settings.json").write_bytes(as_json(json_of(settings)))
+    save_network(folder / "weights.safetensors", QECNet(QECConfig(10)), classes, {"settings": asdict(settings)})
+    (folder / "settings.json").write_bytes(as_json(asdict(settings)))
     return folder
 
 
@@ -63,6 +63,18 @@ def test_figures_are_those_of_the_results_with_their_protocol(tmp_path):
         write_card(folder)
 
 
+def test_views_of_one_side_are_in_a_short_table(tmp_path):
+    folder = make_run(tmp_path / "run", ("views",), ("strict",))
+    put_weights(folder, Settings())
+    text = write_card(folder)
+    groups = json.loads((folder / "evaluation" / "views-strict.json").read_text())["groups"]
+    for name, of in groups.items():
+        shares = " | ".join(f"{100 * of[share]:.1f}%" for share in ("accuracy", "up10", "pose15"))
+        assert f"| {name} | {of['views']} | {shares} | 6.2° |" in text
+    assert "Nothing yet" not in text
+    assert "chair, views" not in text
+
+
 @pytest.mark.parametrize(
     ("settings", "told"),
     [
@@ -78,6 +90,6 @@ def test_the_card_describes_the_pose_supervision(run, settings, told):
 
 def test_a_network_with_features_has_a_card(run):
     network = FeatureNet(FeatureConfig(10))
-    save_network(run / "weights.safetensors", network, [*"abcdefghij"], {"settings": json_of(Settings())})
-    (run / "settings.json").write_bytes(as_json(json_of(Settings(config="features"))))
+    save_network(run / "weights.safetensors", network, [*"abcdefghij"], {"settings": asdict(Settings())})
+    (run / "settings.json").write_bytes(as_json(asdict(Settings(config="features"))))
     assert "`features`, 831,580 parameters, 512 local reference frames per shape, 10 classes" in write_card(run)

@@ -17,13 +17,15 @@ from qecnet.evaluation import (
     measure_equivariance,
     measure_robustness,
     measure_rotation,
+    protocols,
+    robustness,
 )
 from qecnet.evaluation import predict as predicting
-from qecnet.evaluation import views as views_module
+from qecnet.evaluation import rows as rows_module
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
 from qecnet.evaluation.predict import Predictions, predict, read_predictions
+from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.rotation import category_pairs, siamese_pairs
-from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.formats import write
 from qecnet.geometry import PrepareConfig, prepare
 from qecnet.models import Model, load
@@ -175,7 +177,7 @@ def test_a_view_is_the_same_alone_and_among_others(dataset, protocol, corruption
 @pytest.mark.parametrize(("protocol", "times"), [("paper", 2), ("strict", 5)])
 def test_frames_are_estimated_once_for_all_rotations_that_share_them(dataset, monkeypatch, protocol, times):
     estimated: list[tuple] = []
-    monkeypatch.setattr(views_module, "prepare", recording(prepare, estimated))
+    monkeypatch.setattr(protocols, "prepare", recording(prepare, estimated))
     views = [TestView(0, 0), TestView(0, 1), TestView(0, 2), TestView(1, 1), TestView(1, 2)]
     assert len(made(dataset.items("test")[0].load(), 0, views, protocol)) == len(views)
     assert len(estimated) == times
@@ -192,7 +194,7 @@ class Cheat(torch.nn.Module):
 
 def test_a_planted_cheat_looks_perfect_under_paper_and_random_under_strict(model, dataset, tmp_path, monkeypatch):
     """Where a cloud has fewer points than frames the rest is the identity. Turned with the points, it is the answer."""
-    monkeypatch.setattr(predicting, "_start", lambda _: setattr(predicting, "_network", Cheat()))
+    monkeypatch.setattr(rows_module, "_start", lambda _: setattr(rows_module, "_model", Cheat()))
     sparse = Model(model.name, model.network, model.classes, replace(CONFIG, points=20), settings=SETTINGS)
     errors = {}
     for protocol in ("paper", "strict"):
@@ -222,7 +224,7 @@ def test_the_network_itself_loses_nothing_under_rotation(model, dataset, tmp_pat
     assert present(found.resampled.pose_degrees_median) > present(found.network.pose_degrees_median)
 
 
-def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path):
+def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path, monkeypatch):
     levels = (
         Corruption("frames", 0.5),
         Corruption("points", 40),
@@ -232,19 +234,20 @@ def test_robustness_has_a_row_for_each_level(model, dataset, tmp_path):
         Corruption("viewpoint", 3.0),
         Corruption("density", 4.0),
     )
-    found = measure_robustness(measurement(model, dataset, tmp_path), levels)
+    monkeypatch.setattr(robustness, "CORRUPTIONS", levels)
+    found = measure_robustness(measurement(model, dataset, tmp_path))
     assert [(row.kind, row.level) for row in found.levels] == [(s.kind, s.level) for s in levels]
     assert all(0 <= row.accuracy <= 1 and 0 <= present(row.rae_symmetric) <= 1 for row in found.levels)
 
 
-def test_a_network_without_poses_is_measured_by_accuracy_alone(dataset, tmp_path):
+def test_a_network_without_poses_is_measured_by_accuracy_alone(dataset, tmp_path, monkeypatch):
     network = PointNet(NetworkConfig(3))
     save_network(tmp_path / "weights.safetensors", network, dataset.classes, {"settings": SETTINGS})
     model = load(tmp_path, poses=False)
     with pytest.raises(ValueError, match="predicts no pose"):
         measure_rotation(measurement(model, dataset, tmp_path))
-    levels = (Corruption("noise", 0.01),)
-    (row,) = measure_robustness(measurement(model, dataset, tmp_path), levels).levels
+    monkeypatch.setattr(robustness, "CORRUPTIONS", (Corruption("noise", 0.01),))
+    (row,) = measure_robustness(measurement(model, dataset, tmp_path)).levels
     assert 0 <= row.accuracy <= 1
     assert row.rae is row.rae_all is row.rae_symmetric is None
     found = measure_equivariance(measurement(model, dataset, tmp_path), rotations=2)
@@ -297,7 +300,7 @@ def test_a_share_of_the_frames_is_left_out(dataset):
     assert half.valid.sum() <= len(half.valid) / 2
 
 
-def test_results_count_the_points_that_there_are(model, dataset, tmp_path):
+def test_results_count_the_points_that_there_are(model, dataset, tmp_path, monkeypatch):
     """A stored cloud of 300 points gives views of 240, whatever the settings allow."""
     for number, item in enumerate(dataset.items("test")[:4]):
         for split in ("train", "test"):
@@ -309,5 +312,5 @@ def test_results_count_the_points_that_there_are(model, dataset, tmp_path):
     found = measure_classification(measurement(model, stored, tmp_path), rotations=1)
     assert model.settings["points"] == 400
     assert found.points == 240
-    levels = (Corruption("points", 100), Corruption("points", 2000))
-    assert [row.points for row in measure_robustness(measurement(model, stored, tmp_path), levels).levels] == [100, 240]
+    monkeypatch.setattr(robustness, "CORRUPTIONS", (Corruption("points", 100), Corruption("points", 2000)))
+    assert [row.points for row in measure_robustness(measurement(model, stored, tmp_path)).levels] == [100, 240]

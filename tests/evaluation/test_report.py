@@ -30,7 +30,7 @@ from qecnet.evaluation.rotation import siamese_errors
 from qecnet.files import as_json
 
 SECTIONS = [
-    *("classification", "rotation", "robustness", "confusion", "errors"),
+    *("classification", "rotation", "robustness", "views", "confusion", "errors"),
     *("spheres", "equivariance", "training", "gallery"),
 ]
 VOID = {"meta", "br", "use", "path"}
@@ -192,6 +192,17 @@ def test_table_3_is_the_papers_levels_beside_ours(made, result):
     assert ours == [levels[row.kind, row.level]["rae_all"] for row in published]
 
 
+def test_views_are_shown_beside_whole_shapes_and_by_class(made, page, result):
+    found = result("views-strict")
+    rows = {(row["group"], row["input"]): row for row in table(made, "views.csv")}
+    views = rows["All classes", "views"]
+    for name, column in (("accuracy", "any_pose_accuracy"), ("pose_degrees", "any_pose_median")):
+        assert float(views[column]) == found["groups"]["views"][name]
+    assert float(views["up_direction_known_accuracy"]) == found["groups"]["views"]["accuracy_known_up"]
+    assert float(rows["Views, by class", "chair"]["number"]) == found["views_by_kind"]["chair"]["views"]
+    assert f"{found['shapes']} shapes, 8,000 points per view (median); without 1 that have no answer" in page.text
+
+
 def test_pose_baselines_are_two_tables_with_the_network_in_both(made, page, result):
     assert "two samplings of one shape" in page.text
     assert "two shapes of one class" in page.text
@@ -238,13 +249,13 @@ def test_another_dataset_than_the_measured_one_is_refused(strict):
         build_report(strict)
 
 
-@pytest.mark.parametrize("what", ["classification", "rotation", "robustness", "equivariance"])
+@pytest.mark.parametrize("what", ["classification", "rotation", "robustness", "equivariance", "views"])
 def test_one_result_is_enough_and_the_others_are_named(tmp_path, what):
     page = Page(build_report(make_run(tmp_path / "run", (what,), ("strict",))).page)
     assert page.sections == SECTIONS
-    for other in {"classification", "rotation", "robustness", "equivariance"} - {what}:
+    for other in {"classification", "rotation", "robustness", "equivariance", "views"} - {what}:
         assert f"qec evaluate {other} run --data PATH" in page.text
-    if what != "equivariance":
+    if what not in ("equivariance", "views"):
         assert f"qec evaluate {what} run --data PATH --protocol paper" in page.text
         assert f"qec evaluate {what} run --data PATH --protocol strict" not in page.text
 
@@ -270,7 +281,7 @@ def test_the_header_names_the_only_part_that_was_trained(strict):
 
 def test_a_baseline_has_no_poses_to_report(other):
     page = Page(build_report(other).page)
-    assert page.text.count("it predicts no pose") == 3
+    assert page.text.count("it predicts no pose") == 4
     assert "The worst classifications" in page.text
     assert "The worst poses" not in page.text
 

@@ -3,10 +3,19 @@
 import numpy as np
 import pytest
 import torch
+from tests.kinds import recording
 
 from qecnet.algebra import random_quaternion
 from qecnet.datasets import make_furniture, make_shape
-from qecnet.evaluation import Measurement, RetrievalResult, measure_retrieval, read_result, summarize, write_result
+from qecnet.evaluation import (
+    Measurement,
+    RetrievalResult,
+    measure_retrieval,
+    read_result,
+    retrieval,
+    summarize,
+    write_result,
+)
 from qecnet.evaluation.retrieval import count_pair_features, count_principal_cells, score_retrieval
 from qecnet.geometry import PrepareConfig, prepare
 from qecnet.models import Model
@@ -54,7 +63,7 @@ def test_no_rotation_changes_a_histogram(count):
     assert before @ after > 0.98, "only points on the border of a bin may change it"
 
 
-def test_a_measurement_is_written_and_read(tmp_path):
+def test_a_measurement_is_written_and_read_and_resumes(tmp_path, monkeypatch):
     torch.manual_seed(0)
     dataset = make_furniture(10, seed=3)
     network = QECNet(QECConfig(len(dataset.classes), frames=48, patches=8, neighbours=4, capsules=4))
@@ -68,4 +77,9 @@ def test_a_measurement_is_written_and_read(tmp_path):
     write_result(tmp_path, result)
     assert read_result(tmp_path, RetrievalResult) == result
     assert "point pair features" in summarize(result).to_markdown()
+    calls: list[tuple] = []
+    monkeypatch.setattr(retrieval, "_describe_shape", recording(retrieval._describe_shape, calls))
+    stored = tmp_path / "retrieval-strict.rows"
+    stored.write_bytes(stored.read_bytes()[:-100])  # interrupted in the last shape
     assert measure_retrieval(given) == result
+    assert [given[2] for given in calls] == shapes[-1:]

@@ -8,7 +8,7 @@ from tests.kinds import present
 from tests.rotations import to_scipy
 
 from qecnet.algebra import from_rotvec, random_quaternion
-from qecnet.nn import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
+from qecnet.nn import cross_entropy, rotation_loss, spread_loss, upright_distance
 
 
 def test_spread_loss_by_hand(dtype):
@@ -35,10 +35,6 @@ def test_spread_loss_pulls_the_target_up_and_the_others_down():
     target = torch.nn.functional.one_hot(labels, 5).bool()
     assert (present(activations.grad)[target] < 0).all()
     assert (present(activations.grad)[~target] > 0).all()
-
-
-def test_margin_grows_from_first_to_last():
-    assert [spread_margin(p) for p in (-1, 0, 0.5, 1, 2)] == pytest.approx([0.2, 0.2, 0.55, 0.9, 0.9])
 
 
 def test_rotation_loss_is_the_mean_angle(dtype):

@@ -35,9 +35,7 @@ def watcher(epoch=lambda row: None):
 
 
 def figures(state):
-    return [
-        {name: row[name] for name in ("loss", "train_accuracy", "validation_nr", "validation_ar")} for row in state.rows
-    ]
+    return [(row.loss, row.train_accuracy, row.validation_nr, row.validation_ar) for row in state.rows]
 
 
 @pytest.mark.parametrize("kind", BASELINES)

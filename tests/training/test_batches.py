@@ -124,7 +124,7 @@ def test_what_is_held_out_is_a_part_of_each_class(cache):
 
 
 def test_prefetching_gives_the_same_items():
-    assert list(prefetch(iter(range(20)), depth=3)) == list(range(20))
+    assert list(prefetch(iter(range(20)))) == list(range(20))
 
 
 def test_an_error_in_the_background_is_raised():
@@ -146,7 +146,7 @@ def test_closing_ends_the_thread():
             made.append(1)
             yield 1
 
-    ready = prefetch(items(), depth=2)
+    ready = prefetch(items())
     next(ready)
     ready.close()
     count = len(made)

@@ -6,7 +6,8 @@ from dataclasses import fields
 import pytest
 import torch
 
-from qecnet.files import read_tensors
+from qecnet.files import read_tensors, write_tensors
+from qecnet.outcome import Epoch
 from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
 from qecnet.training.step import new_state
 
@@ -23,6 +24,20 @@ def step(state, seed):
         optimizer.step()
 
 
+ROW = Epoch(
+    epoch=1,
+    loss=1 / 3,
+    classification_loss=0.3,
+    pose_loss=0.1,
+    train_accuracy=0.5,
+    protocol="paper",
+    learning_rate=1e-3,
+    seconds=1.5,
+    shapes_per_second=8.0,
+    waiting=0.1,
+)
+
+
 @pytest.fixture(params=["adamw", "muon"])
 def optimizer(request):
     return request.param
@@ -34,7 +49,7 @@ def trained(tiny, optimizer):
     state = new_state(tiny(ema=0.9, optimizer=optimizer), ["a", "b"], CPU)
     for seed in range(3):
         step(state, seed)
-    state.epoch, state.step, state.totals, state.rows = 2, 5, {"total": 0.1}, [{"epoch": 1, "loss": 1 / 3}]
+    state.epoch, state.step, state.totals, state.rows = 2, 5, {"total": 0.1}, [ROW]
     return state
 
 
@@ -128,3 +143,15 @@ def test_an_altered_origin_is_shown_shortened_and_printable(trained, tiny, tmp_p
         load_checkpoint(tmp_path / "c", new_state(tiny(), ["a", "b"], CPU), ORIGIN)
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 600
+
+
+def test_rows_of_earlier_versions_are_read(trained, tiny, optimizer, tmp_path):
+    """They leave out what was not measured, and may have figures that are gone."""
+    save_checkpoint(tmp_path / "c", trained, ORIGIN)
+    tensors, about = read_tensors(tmp_path / "c")
+    (row,) = about["rows"]
+    about["rows"] = [{name: value for name, value in row.items() if value is not None} | {"former": 1}]
+    write_tensors(tmp_path / "c", tensors, about)
+    again = new_state(tiny(ema=0.9, optimizer=optimizer), ["a", "b"], CPU)
+    load_checkpoint(tmp_path / "c", again, ORIGIN)
+    assert again.rows == [ROW]

@@ -2,24 +2,29 @@
 
 import io
 import sys
+from dataclasses import replace
 
 import pytest
 import torch
 from rich.console import Console
 
+from qecnet.outcome import Epoch
 from qecnet.training.display import display, draw_curves
 from qecnet.training.step import new_state
 
-ROW = {
-    "epoch": 2,
-    "loss": 0.25,
-    "train_accuracy": 0.5,
-    "validation_nr": 0.75,
-    "validation_ar": None,
-    "shapes_per_second": 30.0,
-    "seconds": 60.0,
-    "waiting": 0.01,
-}
+ROW = Epoch(
+    epoch=2,
+    loss=0.25,
+    classification_loss=0.25,
+    pose_loss=0.0,
+    train_accuracy=0.5,
+    protocol="paper",
+    learning_rate=1e-3,
+    validation_nr=0.75,
+    shapes_per_second=30.0,
+    seconds=60.0,
+    waiting=0.01,
+)
 
 
 @pytest.mark.parametrize("terminal", [False, True])
@@ -36,7 +41,7 @@ def test_a_terminal_shows_each_step_and_all_else_an_epochs_line(tiny, terminal):
 
 
 def test_curves_are_a_picture(tmp_path):
-    assert draw_curves([ROW | {"epoch": epoch} for epoch in (1, 2, 3)], tmp_path / "curves.png")
+    assert draw_curves([replace(ROW, epoch=epoch) for epoch in (1, 2, 3)], tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -2,6 +2,7 @@
 
 import json
 import signal
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -27,7 +28,7 @@ def watcher(epoch=lambda row: None):
 
 def figures(state):
     times = {"seconds", "shapes_per_second", "waiting"}
-    return [{name: value for name, value in row.items() if name not in times} for row in state.rows]
+    return [{name: value for name, value in asdict(row).items() if name not in times} for row in state.rows]
 
 
 def test_a_run_writes_weights_that_are_read_again(options, cache, tmp_path):

@@ -24,11 +24,11 @@ TURNS = torch.tensor([1, 2, 0, 4, 1])
 
 
 def test_the_loss_is_the_one_in_the_settings(prediction, tiny):
-    spread = losses(prediction, LABELS, TURNS, tiny(), 0.5)
+    spread = losses(prediction, LABELS, TURNS, tiny())
     assert spread.total == spread.classification == spread_loss(prediction.activations, LABELS, 0.1)
-    grown = losses(prediction, LABELS, TURNS, tiny(margin=[0.2, 0.9]), 0.5)
-    assert grown.total == spread_loss(prediction.activations, LABELS, 0.55)
-    assert losses(prediction, LABELS, TURNS, tiny(loss="cross_entropy"), 0).total == cross_entropy(
+    wider = losses(prediction, LABELS, TURNS, tiny(margin=0.55))
+    assert wider.total == spread_loss(prediction.activations, LABELS, 0.55)
+    assert losses(prediction, LABELS, TURNS, tiny(loss="cross_entropy")).total == cross_entropy(
         prediction.activations, LABELS
     )
 
@@ -39,11 +39,11 @@ def test_the_pose_loss_is_between_true_classes_of_a_pair(prediction, tiny):
     labels = LABELS[:3]
     true = torch.arange(3), labels
     poses[3:][true] = poses[:3][true]
-    same = losses(replace(prediction, poses=poses), labels, TURNS, tiny(siamese=0.1), 0)
+    same = losses(replace(prediction, poses=poses), labels, TURNS, tiny(siamese=0.1))
     torch.testing.assert_close(same.pose, torch.tensor(0.0), atol=1e-6, rtol=0)
     poses[:3][true] = torch.tensor([1.0, 0, 0, 0])
     poses[3:][true] = from_rotvec(angles[:, None] * torch.tensor([0.0, 0.6, 0.8]))
-    found = losses(replace(prediction, poses=poses), labels, TURNS, tiny(siamese=0.1), 0)
+    found = losses(replace(prediction, poses=poses), labels, TURNS, tiny(siamese=0.1))
     torch.testing.assert_close(found.pose, angles.mean() / math.pi)
     torch.testing.assert_close(found.total, found.classification + 0.1 * found.pose)
 
@@ -76,7 +76,7 @@ def test_upright_poses_and_votes_cost_nothing(tiny):
     upright = about(Z, 0.0, 90.0)
     votes = torch.stack((about(Z, 0.0, 360.0, 0.0), about(Z, 180.0, 270.0, -90.0)))
     prediction, labels = made(upright, votes, upright)
-    found = losses(prediction, labels, TURNS, tiny(aligned=0.7), 0)
+    found = losses(prediction, labels, TURNS, tiny(aligned=0.7))
     torch.testing.assert_close(found.pose, torch.tensor(0.0), atol=1e-5, rtol=0)
     torch.testing.assert_close(found.total, found.classification, atol=1e-5, rtol=0)
 
@@ -87,7 +87,7 @@ def test_the_aligned_loss_by_hand(tiny):
     prediction, labels = made(about(Z, 90.0, 90.0), votes, about(X, 30.0, 60.0))
     voted = 0.5 * 10 + 0.3 * 20 + 0.2 * 30, 0.2 * 10 + 0.2 * 10 + 0.6 * 0
     expected = ((90 + 30 + 2 * voted[0]) + (0 + 60 + 2 * voted[1])) / 2 / 180
-    found = losses(prediction, labels, TURNS, tiny(aligned=0.7), 0)
+    found = losses(prediction, labels, TURNS, tiny(aligned=0.7))
     torch.testing.assert_close(found.pose, torch.tensor(expected), atol=1e-5, rtol=0)
     torch.testing.assert_close(found.total, found.classification + 0.7 * found.pose)
 
@@ -98,7 +98,7 @@ def test_earlier_looks_count_half_for_the_class(tiny):
     first, last = (
         torch.nn.functional.cross_entropy(ballot.scores, labels, label_smoothing=0.15) for ballot in prediction.ballots
     )
-    found = losses(prediction, labels, TURNS, tiny(loss="cross_entropy", smoothing=0.15), 0)
+    found = losses(prediction, labels, TURNS, tiny(loss="cross_entropy", smoothing=0.15))
     torch.testing.assert_close(found.classification, last + first / 2)
     assert found.total == found.classification
     assert found.pose == 0
@@ -108,7 +108,7 @@ def test_aligned_and_siamese_add_up(prediction, tiny):
     """Here of a network without ballots, of which the poses alone are there to be upright."""
     labels = LABELS[:3]
     one, other, both = (
-        losses(prediction, labels, TURNS, tiny(aligned=a, siamese=s), 0) for a, s in ((0.5, 0), (0, 0.1), (0.5, 0.1))
+        losses(prediction, labels, TURNS, tiny(aligned=a, siamese=s)) for a, s in ((0.5, 0), (0, 0.1), (0.5, 0.1))
     )
     torch.testing.assert_close(both.pose, one.pose + other.pose)
     torch.testing.assert_close(both.total, both.classification + 0.5 * one.pose + 0.1 * other.pose)
@@ -131,20 +131,20 @@ def test_one_cycle_rises_and_falls(tiny):
 def test_shapes_without_a_class_have_no_classification_loss(prediction, tiny):
     labels = torch.tensor([0, -1, 1, 4, -1, 2])
     named = labels >= 0
-    found = losses(prediction, labels, TURNS, tiny(), 0.5)
+    found = losses(prediction, labels, TURNS, tiny())
     share = 4 / 6
     torch.testing.assert_close(found.total, share * spread_loss(prediction.activations[named], labels[named], 0.1))
-    nobody = losses(prediction, torch.full((6,), -1), TURNS, tiny(), 0.5)
+    nobody = losses(prediction, torch.full((6,), -1), TURNS, tiny())
     assert nobody.total == 0
 
 
 def test_the_centre_and_size_of_the_whole_shape_are_learned(prediction, tiny):
     offset, growth = torch.tensor([[3.0, 0, 4]]).expand(6, 3), torch.full((6,), -2.0)
-    plain = losses(prediction, LABELS, TURNS, tiny(), 0.5).total
+    plain = losses(prediction, LABELS, TURNS, tiny()).total
     guess = replace(prediction, whole=Whole(offset, growth))
-    right = losses(guess, LABELS, TURNS, tiny(), 0.5, Whole(offset, growth)).total
+    right = losses(guess, LABELS, TURNS, tiny(), Whole(offset, growth)).total
     assert right == plain
-    whole = losses(guess, LABELS, TURNS, tiny(), 0.5).total  # a cloud that is not said to be a part is whole
+    whole = losses(guess, LABELS, TURNS, tiny()).total  # a cloud that is not said to be a part is whole
     torch.testing.assert_close(whole - plain, torch.tensor(0.5 * (5 + 2)))
 
 
@@ -155,7 +155,7 @@ def test_balanced_loss_adds_log_frequencies_to_scores(tiny):
     torch.testing.assert_close(prior - prior[0], half - half[0])
     scores, wanted = torch.randn(6, 4, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 3, 0, 1])
     prediction = Prediction(scores.softmax(-1), torch.eye(4)[0].expand(6, 4, 4), scores)
-    found = losses(prediction, wanted, torch.ones(5), tiny(loss="cross_entropy"), 0, prior=prior)
+    found = losses(prediction, wanted, torch.ones(5), tiny(loss="cross_entropy"), prior=prior)
     torch.testing.assert_close(found.total, torch.nn.functional.cross_entropy(scores + prior, wanted))
 
 
@@ -169,7 +169,7 @@ def test_balanced_spread_loss_is_weighted_by_inverse_frequencies(tiny, balance):
     prior = present(class_prior(labels, 3, balance))
     activations = torch.rand(10, 3, generator=torch.Generator().manual_seed(1))
     prediction = Prediction(activations, torch.eye(4)[0].expand(10, 3, 4), activations)
-    found = losses(prediction, labels, torch.ones(4), tiny(loss="spread"), 0, prior=prior).total
+    found = losses(prediction, labels, torch.ones(4), tiny(loss="spread"), prior=prior).total
     weights = torch.tensor([6.0, 3.0, 1.0]) ** -balance
     each = torch.stack([spread_loss(a[None], t[None], 0.1) for a, t in zip(activations, labels, strict=True)])
     expected = (weights[labels] * each).sum() / weights[labels].sum()

@@ -1,13 +1,13 @@
 """Settings: typed, whole, and refused in one sentence."""
 
 import json
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
 from qecnet.nn import FeatureConfig, count_parameters, list_networks
 from qecnet.training.folder import RunFolder
-from qecnet.training.settings import Settings, json_of, make_settings, parse_setting, read_settings
+from qecnet.training.settings import Settings, make_settings, parse_setting, read_settings
 
 
 def test_the_defaults_are_the_papers_network():
@@ -24,17 +24,17 @@ def test_given_settings_override_those_of_features():
     upside_down = replace(settings, upside_down=True).create_network(40)
     assert upside_down.config == FeatureConfig(40, looks=1, upside_down=True)
     assert make_settings({"config": "features"}).create_network(40).config == FeatureConfig(40)
-    assert make_settings(json.loads(json.dumps(json_of(settings)))) == settings
+    assert make_settings(json.loads(json.dumps(asdict(settings)))) == settings
 
 
 def test_written_as_json_they_come_back_the_same():
-    settings = make_settings({"config": "features", "margin": [0.2, 0.9], "siamese": 0.1})
-    assert make_settings(json.loads(json.dumps(json_of(settings)))) == settings
+    settings = make_settings({"config": "features", "margin": 0.2, "siamese": 0.1})
+    assert make_settings(json.loads(json.dumps(asdict(settings)))) == settings
 
 
 def test_a_runs_own_settings_can_be_given_to_another(tmp_path):
-    settings, file = make_settings({"config": "features", "margin": [0.2, 0.9]}), tmp_path / "settings.json"
-    file.write_text(json.dumps(json_of(settings)))
+    settings, file = make_settings({"config": "features", "margin": 0.2}), tmp_path / "settings.json"
+    file.write_text(json.dumps(asdict(settings)))
     assert make_settings(read_settings(file)) == settings
     for damaged in ("{", "3", "[1]"):
         file.write_text(damaged)
@@ -57,11 +57,17 @@ def test_a_run_from_before_there_was_an_origin_is_relative_to_patches(tmp_path, 
     assert make_settings(read_settings(file)).origin == origin
 
 
+def test_a_run_from_when_the_margin_could_grow_has_one_margin(tmp_path):
+    file = tmp_path / "settings.json"
+    file.write_text(json.dumps({"margin": [0.1, 0.1]}))
+    assert RunFolder(tmp_path).resumed_settings({}).margin == make_settings(read_settings(file)).margin == 0.1
+
+
 def test_a_file_is_toml(tmp_path):
     file = tmp_path / "run.toml"
-    file.write_text('schedule = "onecycle"\nlearning_rate = 1\nmargin = [0.2, 0.9]  # grows\n')
+    file.write_text('schedule = "onecycle"\nlearning_rate = 1\nmargin = 0.2  # wide\n')
     settings = make_settings(read_settings(file))
-    assert (settings.schedule, settings.learning_rate, settings.margin) == ("onecycle", 1.0, (0.2, 0.9))
+    assert (settings.schedule, settings.learning_rate, settings.margin) == ("onecycle", 1.0, 0.2)
     file.write_text("schedule onecycle")
     with pytest.raises(ValueError, match=r"run\.toml: is not a settings file"):
         read_settings(file)
@@ -88,11 +94,12 @@ def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
         ({"learning_rate": float("nan")}, "learning_rate is nan; it must be"),
         ({"learning_rate": 10**400}, "it must be a number"),
         ({"seed": 2**63}, "it must be below 2 to the power of 63"),
-        ({"margin": [0.1, -0.1]}, r"margin is \(0.1, -0.1\); it must be at least 0"),
+        ({"margin": -0.1}, r"margin is -0.1; it must be at least 0"),
         ({"learning_rate": -1}, "learning_rate is -1.0; it must be above 0"),
         ({"weighting": "soft"}, "weighting is 'soft'; it must be one of sigmoid, linear, lq"),
         ({"config": "ours"}, f"config is 'ours'; it must be one of {', '.join(list_networks())}"),
-        ({"margin": 0.1}, "margin is 0.1; it must be a list"),
+        ({"margin": [0.2, 0.9]}, r"margin is \[0.2, 0.9\]; it must be a number"),
+        ({"margin": []}, r"margin is \[\]; it must be a number"),
         ({"validation": 1}, "validation is 1.0; it must be at least 0 and below 1"),
         ({"siamese": 0.1, "subsamplings": 1}, "subsamplings is 1; the siamese loss compares two"),
         (

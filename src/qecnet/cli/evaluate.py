@@ -156,12 +156,10 @@ def views(measurement: Measurement) -> None:
     Prints accuracy and orientation error on whole shapes and on what one camera sees of them. The result for a dataset
     other than the run's own is written to a folder of that name, such as RUN/evaluation/scanned_objects.
     """
-    from qecnet.evaluation import measure_views, write_result
-
     if measurement.dataset.name != measurement.model.setting("dataset"):
         measurement = replace(measurement, folder=measurement.folder / measurement.dataset.name)
         measurement.folder.mkdir(exist_ok=True)
-    print_summary(write_result(measurement.folder, measure_views(measurement)))
+    _run("views", measurement, "strict")
 
 
 @_command

@@ -7,14 +7,13 @@ A `Measurement` says what is measured and how, each `measure_*` function returns
 from qecnet.evaluation.calibration import measure_calibration, write_calibration
 from qecnet.evaluation.card import write_card
 from qecnet.evaluation.classification import measure_classification
-from qecnet.evaluation.comparison import compare_accuracy, compare_errors, published_figures
+from qecnet.evaluation.comparison import compare_accuracy, compare_errors
 from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.forms import name_form
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import NO_SYM, group_errors, relative_rotation, rotation_angles
-from qecnet.evaluation.partial import measure_views
-from qecnet.evaluation.predict import open_unfinished
+from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.repeatability import FrameRepeatability, measure_repeatability
 from qecnet.evaluation.report import build_report, render_page
 from qecnet.evaluation.results import (
@@ -38,7 +37,8 @@ from qecnet.evaluation.results import (
 from qecnet.evaluation.retrieval import measure_retrieval
 from qecnet.evaluation.robustness import measure_robustness
 from qecnet.evaluation.rotation import measure_rotation
-from qecnet.evaluation.run import NETWORKS, EvaluatedRun
+from qecnet.evaluation.rows import open_unfinished
+from qecnet.evaluation.run import EvaluatedRun, name_network
 from qecnet.evaluation.summary import (
     MODE_NAMES,
     SummaryTable,
@@ -49,12 +49,12 @@ from qecnet.evaluation.summary import (
     summarize,
 )
 from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_angles, symmetric_distance
+from qecnet.evaluation.views import measure_views
 
 __all__ = [
     "IDENTITY",
     "MODES",
     "MODE_NAMES",
-    "NETWORKS",
     "NO_SYM",
     "PROTOCOLS",
     "BaselineErrors",
@@ -91,6 +91,7 @@ __all__ = [
     "measure_rotation",
     "measure_views",
     "name_form",
+    "name_network",
     "open_unfinished",
     "published_figures",
     "read_result",

@@ -15,8 +15,8 @@ from qecnet.algebra import random_quaternion
 from qecnet.datasets import TRAINING_CAMERA, Dataset, Item, derive_seed, sample_view, stratified_split
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import CALIBRATION_BINS, score_calibration
-from qecnet.evaluation.predict import map_shapes
 from qecnet.evaluation.results import CalibrationResult, CalibrationSplit
+from qecnet.evaluation.rows import map_shapes
 from qecnet.files import read_tensors, write_tensors
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare, sample_points
 from qecnet.nn import Calibration, Network, Prediction, apply_temperature, fit_calibration, right_poses

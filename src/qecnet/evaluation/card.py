@@ -6,9 +6,9 @@ from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from qecnet.evaluation.results import CalibrationResult, ClassificationResult, RotationResult
+from qecnet.evaluation.results import CalibrationResult, ClassificationResult, RotationResult, ViewsResult
 from qecnet.evaluation.run import EvaluatedRun
-from qecnet.evaluation.summary import SummaryTable, format_percent, summarize
+from qecnet.evaluation.summary import SummaryTable, format_percent, summarize, summarize_views
 from qecnet.models import load
 from qecnet.nn import count_parameters
 
@@ -51,6 +51,7 @@ def write_card(folder: Path) -> str:
         parameters=count_parameters(model.network),
         points=next((result.points for result in run if result.points is not None), None),
         tables={title: _join_protocols(run, kind) for title, kind in _TABLES.items() if run.results(kind)},
+        views=(found := run.result(ViewsResult)) and summarize_views(found).to_markdown(),
         calibration=next(iter(run.results(CalibrationResult).values()), None),
     )
 

@@ -1,16 +1,11 @@
-"""Published figures, and the paper's Tables 1 and 2 with what was measured here beside them.
-
-Published are Tables 1, 2 and 3 of the paper, and accuracies of methods since then. They are data, in published.json
-beside this module, because the report of an installed package shows them too.
-"""
+"""The paper's Tables 1 and 2, with what was measured here beside the published figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
-from pathlib import Path
 
+from qecnet.evaluation.published import PublishedAccuracy, PublishedErrors, published_figures
 from qecnet.evaluation.results import (
     PROTOCOLS,
     ClassificationResult,
@@ -19,82 +14,10 @@ from qecnet.evaluation.results import (
     ProtocolName,
     RotationResult,
 )
-from qecnet.evaluation.run import NETWORKS, EvaluatedRun
-from qecnet.schema import decode_file
+from qecnet.evaluation.run import EvaluatedRun
 
-
-@dataclass(frozen=True)
-class PublishedAccuracy:
-    """A column of Table 1: accuracy on ModelNet40, trained upright; tested upright (`nr`) and rotated (`ar`).
-
-    Attributes:
-        parameters: as rounded in the paper.
-        nr: None where the paper has a dash.
-    """
-
-    method: str
-    parameters: int
-    nr: float | None
-    ar: float
-
-
-@dataclass(frozen=True)
-class LaterAccuracy:
-    """A method since the paper: accuracy on rotated ModelNet40 from points without normals, by its authors."""
-
-    method: str
-    ar: float
-
-
-@dataclass(frozen=True)
-class PublishedErrors:
-    """A row of Table 2: the mean relative angular error on ModelNet10, over correctly classified shapes.
-
-    Attributes:
-        per_class: in the paper's order, first the classes that it takes to be without symmetry.
-    """
-
-    method: str
-    average: float
-    no_sym: float
-    per_class: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class PublishedRobustness:
-    """A column of Table 3, on ModelNet10, with the same corruption in the words of `Corruption`.
-
-    Attributes:
-        name: the paper's heading.
-        rae: the mean relative angular error of classes without symmetry.
-    """
-
-    name: str
-    kind: str
-    level: float
-    accuracy: float
-    rae: float
-
-
-@dataclass(frozen=True)
-class PublishedFigures:
-    """All of them, with the paper that they are from; `since` are from the methods' own publications."""
-
-    source: str
-    classification: tuple[PublishedAccuracy, ...]
-    since: tuple[LaterAccuracy, ...]
-    rotation: tuple[PublishedErrors, ...]
-    robustness: tuple[PublishedRobustness, ...]
-
-
-@cache
-def published_figures() -> PublishedFigures:
-    """Read the published figures from the package's data."""
-    return decode_file(Path(__file__).with_name("published.json"), PublishedFigures)
-
-
-_TABLE_1 = {"QEC": "paper", "QEC, no canonicalisation": "var"} | {name: kind for kind, name in NETWORKS.items()}
-"""Which configuration is a method of Table 1."""
+_OURS = {"QEC": "paper", "QEC, no canonicalisation": "var"}
+"""Which configuration is the paper's method in Table 1; `published_figures` knows those of the others."""
 _TABLE_2 = {
     "PointNetLK": ("pointnetlk", "same_instance"),
     "IT-Net": ("it_net", "canonical"),
@@ -146,12 +69,13 @@ def compare_accuracy(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedAccuracy]
         A row for each method.
     """
     figures = published_figures()
+    kinds = _OURS | {method: config for config, method in figures.methods.items()}
     of_kind = {run.kind: run for run in reversed(runs) if run.settings.dataset == "modelnet40"}
     for row in figures.classification:
-        yield ComparedAccuracy(row.method, row, row.ar, of_kind.get(_TABLE_1.get(row.method, "")))
+        yield ComparedAccuracy(row.method, row, row.ar, of_kind.get(kinds.get(row.method, "")))
     for method in _SINCE:
         since = next((row.ar for row in figures.since if row.method.startswith(f"{method} (")), None)
-        yield ComparedAccuracy(method, None, since, of_kind.get(_TABLE_1[method]))
+        yield ComparedAccuracy(method, None, since, of_kind.get(kinds[method]))
 
 
 def compare_errors(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedErrors]:

@@ -7,8 +7,8 @@ import numpy as np
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import relative_rotation, rotation_angles
 from qecnet.evaluation.predict import Predictions
+from qecnet.evaluation.protocols import TestView
 from qecnet.evaluation.results import EquivarianceResult, PredictionChange, StageAccuracy
-from qecnet.evaluation.views import TestView
 
 
 def measure_equivariance(measurement: Measurement, rotations: int = 5) -> EquivarianceResult:

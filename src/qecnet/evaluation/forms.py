@@ -11,6 +11,8 @@ from scipy.spatial import ConvexHull, QhullError
 
 from qecnet.geometry import Mesh, PointCloud, sample_points
 
+FORMS = ("box", "flat", "round", "other")
+
 _POINTS = 2000  # of the surface that are looked at
 _ON_BOX = 0.9  # of the surface, at least
 _DEPTH = 0.025  # of the box's mean side, to which a point counts as on the box

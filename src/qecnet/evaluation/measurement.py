@@ -5,22 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from qecnet.datasets import Dataset
 from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.predict import Predictions, predict
+from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.results import MeasuredModel, ProtocolName
-from qecnet.evaluation.views import TestView, ViewSampler
 from qecnet.models import Model
 from qecnet.nn import count_parameters
 
-if TYPE_CHECKING:
-    from qecnet.evaluation.retrieval import CountedViews
 
-_OF_MODEL = ("dataset", "config", "method", "seed", "epochs", "siamese")
+class CountedViews(NamedTuple):
+    """The classes of views, the number of each view's shape in its split, and the number of its points."""
+
+    classes: tuple[str, ...]
+    shape: NDArray[np.int64]
+    points: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -96,7 +100,6 @@ class Measurement:
         Returns:
             The fields by name.
         """
-        about = {name: self.model.settings[name] for name in _OF_MODEL if name in self.model.settings}
         return {
             "protocol": protocol or self.protocol,
             "dataset": self.dataset.name,
@@ -105,6 +108,6 @@ class Measurement:
             "missing": tuple(sorted({*self.model.classes, *self.dataset.classes} - set(found.classes))),
             "shapes": len(np.unique(found.shape)),
             "points": int(np.median(found.points)),
-            "model": MeasuredModel(count_parameters(self.model.network), self.model.has_poses, **about),
+            "model": MeasuredModel(count_parameters(self.model.network), self.model.has_poses),
             "seed": self.seed,
         }

@@ -1,39 +1,27 @@
-"""Predictions for many views: in parallel, stored as they arrive, the same for any number of workers.
-
-The unit of work is one shape with all its views, in one batch, so neither the number of workers nor an interruption
-changes a figure. Results are appended to a file shape by shape; a run that was stopped resumes after the last whole
-shape.
-"""
+"""Predictions for many test views; all views of one shape are one batch, so they depend on nothing else."""
 
 from __future__ import annotations
 
-import hashlib
 import io
-import json
-import os
 import zipfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from rich.console import Console
-from rich.progress import track
 
 from qecnet.datasets import Dataset, Item
-from qecnet.evaluation.views import TestView, ViewSampler
+from qecnet.evaluation.protocols import TestView, ViewSampler
+from qecnet.evaluation.rows import compute_rows, hash_inputs
 from qecnet.files import write_whole
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import OrientedPoints
-from qecnet.models import Model, hash_model
+from qecnet.models import Model
 from qecnet.nn import Network
-from qecnet.workers import in_order
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -108,25 +96,17 @@ def predict(
     classes, numbers = choose_common(model, dataset, split, shapes)
     items = dataset.items(split)
     job = _Job(sampler, tuple(views), tuple(model.classes.index(name) for name in classes))
-    key = _key(model, dataset, split, job, numbers, classes)
+    code = code_hash("qecnet.evaluation", "predict.py", "protocols.py", "corruption.py")
+    key = hash_inputs(model, dataset, split, numbers, [asdict(job), classes, code])
     with suppress(ValueError):  # there is no such file, or it is damaged
         stored, found = _read(into)
         if stored == key:
             return found
     row = _row_type(len(classes))
+    jobs = [(job, n, classes.index(dataset.classes[items[n].label]), items[n]) for n in numbers]
     part = into.with_name(into.name + ".part")
-    size = row.itemsize * len(job.views)
-    into.parent.mkdir(parents=True, exist_ok=True)
-    with open_unfinished(part, key) as (file, start):
-        done = (file.seek(0, os.SEEK_END) - start) // size
-        file.truncate(start + done * size)
-        todo = [(job, n, classes.index(dataset.classes[items[n].label]), items[n]) for n in numbers[done:]]
-        label = f"{into.stem}: shapes" + (f" after {done}" if done else "")
-        for rows in map_shapes(_predict_shape, todo, model.network, workers, label if progress else None):
-            file.write(rows)
-            file.flush()
-        file.seek(start)
-        table = np.frombuffer(file.read(), row)
+    label = f"{into.stem}: shapes" if progress else None
+    table = compute_rows(_predict_shape, jobs, model.network, row, len(views), part, key, workers, label)
     names = np.array([items[n].name for n in table["shape"]])
     columns = {name: np.ascontiguousarray(table[name]) for name in row.names or ()}
     predictions = Predictions(name=names, classes=classes, **columns)
@@ -180,84 +160,12 @@ def _row_type(classes: int) -> np.dtype[np.void]:
     )
 
 
-def _key(model: Model, dataset: Dataset, split: str, job: _Job, numbers: Sequence[int], classes: Sequence[str]) -> str:
-    """Hash everything that changes a figure."""
-    about = {
-        "weights": hash_model(model),
-        "dataset": dataset.fingerprint(split),
-        "sampler": asdict(job.sampler),
-        "views": [asdict(view) for view in job.views],
-        "shapes": list(numbers),
-        "classes": list(classes),
-        "code": [
-            *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn")),
-            code_hash("qecnet.compiled", "*.cpp", "*.h"),
-            code_hash("qecnet.datasets", "transforms.py", "camera_views.py"),
-            code_hash("qecnet.evaluation", "predict.py", "views.py", "corruption.py"),
-            code_hash("qecnet.models", "inputs.py"),
-        ],
-    }
-    return hashlib.sha256(json.dumps(about, sort_keys=True).encode()).hexdigest()
-
-
-@contextmanager
-def open_unfinished(path: Path, key: str) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a file of results that are stored as they arrive, to read and to append to.
-
-    Args:
-        path: the file; its first line is the key.
-        key: what the results were made from; content under another key is discarded.
-
-    Yields:
-        The file, and where its results start.
-    """
-    line = key.encode() + b"\n"
-    with path.open("a+b") as file:
-        file.seek(0)
-        if file.read(len(line)) != line:
-            file.truncate(0)
-            file.write(line)
-        yield file, len(line)
-
-
 def pack_predictions(predictions: Predictions, key: str) -> bytes:
     """Encode predictions as an .npz file; `key` says what they were made from."""
     arrays = {f.name: getattr(predictions, f.name) for f in fields(Predictions)}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, key=np.array(key), **arrays | {"classes": np.array(predictions.classes)})
     return buffer.getvalue()
-
-
-def map_shapes(
-    function: Callable[..., T], jobs: Sequence[Any], network: Network, workers: int | None, label: str | None
-) -> Iterable[T]:
-    """Compute `function(network, *job)` for each job in processes, one per core by default; results are in order.
-
-    Args:
-        function: of a module, so that processes can import it; called in inference mode.
-        jobs: arguments of each call.
-        network: sent to each process once.
-        workers: number of processes.
-        label: of a progress bar on standard error; None for no bar.
-    """
-    count = min(workers or os.cpu_count() or 1, max(1, len(jobs)))
-    results = in_order(_call, ((function, *job) for job in jobs), count, _start, (network,))
-    silent, console = label is None or not jobs, Console(stderr=True)
-    return track(results, label or "", len(jobs), console=console, disable=silent, transient=True)
-
-
-_network: Network
-"""Of this process, see `_start`."""
-
-
-def _start(network: Network) -> None:
-    global _network
-    _network = network
-
-
-@torch.inference_mode()
-def _call(function: Callable[..., T], *job: Any) -> T:
-    return function(_network, *job)
 
 
 def _predict_shape(network: Network, job: _Job, number: int, label: int, item: Item) -> bytes:

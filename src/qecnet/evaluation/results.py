@@ -36,7 +36,7 @@ class Result:
     """What every result says about itself.
 
     Attributes:
-        protocol: how test views were made, see `qecnet.evaluation.views`.
+        protocol: how test views were made, see `qecnet.evaluation.protocols`.
         dataset: the dataset's name.
         classes: the classes that were measured.
         split: the part of the dataset that was measured.
@@ -66,16 +66,10 @@ class Result:
 
 @dataclass(frozen=True)
 class MeasuredModel:
-    """Which network was measured, in the names of its training settings; `poses` says whether it predicts any."""
+    """The network that was measured: its number of parameters, and whether it predicts poses."""
 
     parameters: int
     poses: bool = True
-    dataset: str | None = None
-    config: str | None = None
-    method: str | None = None
-    seed: int | None = None
-    epochs: int | None = None
-    siamese: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -268,9 +262,16 @@ class ViewScores:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsResult(ModelResult):
-    """Views of one side: scores of whole shapes and of views, by visible share, and by class or form."""
+    """Views of one side: scores of whole shapes and of views, by visible share, and by class or form.
+
+    Attributes:
+        no_answer: how many whole shapes and views the model had no answer for (flat, or too few points in view); they
+            are in none of the scores.
+        points: the median number of points in a view.
+    """
 
     measurement = "views"
+    no_answer: int = 0
     groups: Mapping[str, ViewScores]
     whole_by_kind: Mapping[str, ViewScores]
     views_by_kind: Mapping[str, ViewScores]

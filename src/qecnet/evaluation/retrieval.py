@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from qecnet.algebra import rotate
 from qecnet.datasets import Item
-from qecnet.evaluation.measurement import Measurement
-from qecnet.evaluation.predict import choose_common, map_shapes
+from qecnet.evaluation.measurement import CountedViews, Measurement
+from qecnet.evaluation.predict import choose_common
+from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.results import RetrievalResult, RetrievalScores
-from qecnet.evaluation.views import TestView, ViewSampler
+from qecnet.evaluation.rows import compute_rows, hash_inputs
+from qecnet.fingerprint import code_hash
 from qecnet.geometry import OrientedPoints
 from qecnet.nn import Network
 
@@ -27,14 +29,6 @@ _BINS = 5
 """Of each of the four point pair features."""
 
 _METHODS = ("model", "PCA-normalised occupancy", "point pair features")
-
-
-class CountedViews(NamedTuple):
-    """The classes of V views, the number of each view's shape in its split, and the number of its points."""
-
-    classes: tuple[str, ...]
-    shape: Sequence[int]
-    points: Sequence[int]
 
 
 def measure_retrieval(measurement: Measurement) -> RetrievalResult:
@@ -56,14 +50,15 @@ def measure_retrieval(measurement: Measurement) -> RetrievalResult:
     items = [dataset.items("test")[n] for n in numbers]
     sampler = ViewSampler(measurement.protocol, model.config, model.setting("keep"), measurement.seed)
     jobs = [(sampler, n, item) for n, item in zip(numbers, items, strict=True)]
+    code = code_hash("qecnet.evaluation", "retrieval.py", "protocols.py")
+    key = hash_inputs(model, dataset, "test", numbers, [asdict(sampler), code])
     bar = "retrieval: shapes" if measurement.progress else None
-    rows = list(map_shapes(_describe_shape, jobs, model.network, measurement.workers, bar))
+    row = _row_type(model.network)
+    into = measurement.folder / f"retrieval-{measurement.protocol}.rows"
+    rows = compute_rows(_describe_shape, jobs, model.network, row, 1, into, key, measurement.workers, bar)
     label = np.array([item.label for item in items])
-    scores = {
-        name: score_retrieval(label, np.stack([vectors[place] for _, vectors in rows]))
-        for place, name in enumerate(_METHODS)
-    }
-    seen = CountedViews(classes, numbers, [count for count, _ in rows])
+    scores = {name: score_retrieval(label, np.ascontiguousarray(rows[name])) for name in _METHODS}
+    seen = CountedViews(classes, np.array(numbers), rows["points"])
     return RetrievalResult(**measurement.describe(seen), methods=scores)
 
 
@@ -103,17 +98,22 @@ def score_retrieval(label: NDArray[np.int64], descriptors: NDArray[np.float32]) 
     )
 
 
-def _describe_shape(
-    network: Network, sampler: ViewSampler, number: int, item: Item
-) -> tuple[int, list[NDArray[np.float32]]]:
-    """One shape's number of points, and its descriptors by each method."""
+def _row_type(network: Network) -> np.dtype[np.void]:
+    """A shape's number of points, and its descriptors by each method."""
+    sizes = (network.descriptor_size, _CELLS**3, _BINS**4)
+    fields: list[Any] = [(name, "<f4", size) for name, size in zip(_METHODS, sizes, strict=True)]
+    return np.dtype([("points", "<i8"), *fields])
+
+
+def _describe_shape(network: Network, sampler: ViewSampler, number: int, item: Item) -> bytes:
     (view,), (count,) = sampler.prepare(item.load(), number, [_VIEW])
-    vectors = (
-        network(OrientedPoints.stack([view])).descriptor[0].numpy(),
-        count_principal_cells(view),
-        count_pair_features(view),
-    )
-    return count, [np.asarray(one / np.linalg.norm(one), np.float32) for one in vectors]
+    descriptor = network(OrientedPoints.stack([view])).descriptor[0].numpy()
+    vectors = (descriptor, count_principal_cells(view), count_pair_features(view))
+    row = np.zeros(1, _row_type(network))
+    row["points"] = count
+    for name, vector in zip(_METHODS, vectors, strict=True):
+        row[name] = vector / np.linalg.norm(vector)
+    return row.tobytes()
 
 
 def count_principal_cells(points: OrientedPoints) -> NDArray[np.float64]:

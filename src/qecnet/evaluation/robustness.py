@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from qecnet.evaluation.corruption import CORRUPTIONS, Corruption
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import score_classification
 from qecnet.evaluation.predict import Predictions
+from qecnet.evaluation.protocols import TestView
 from qecnet.evaluation.results import CorruptionScores, RobustnessResult
 from qecnet.evaluation.rotation import siamese_errors
-from qecnet.evaluation.views import TestView
 
 
-def measure_robustness(measurement: Measurement, levels: Sequence[Corruption] = CORRUPTIONS) -> RobustnessResult:
-    """Classify and align two views of each test shape at each level, each resampled and rotated on its own.
+def measure_robustness(measurement: Measurement) -> RobustnessResult:
+    """Classify and align two views of each test shape at each of `CORRUPTIONS`, each resampled and rotated on its own.
 
     Args:
         measurement: what is measured, and how.
-        levels: the corruptions.
 
     Returns:
         The result, for `write_result`.
     """
     rows = []
-    for corruption in levels:
+    for corruption in CORRUPTIONS:
         name = f"robustness-{measurement.protocol}-{corruption.kind}-{corruption.level:g}"
         found = measurement.predict(name, [TestView(1, 1), TestView(2, 2)], corruption=corruption)
         rows.append(_score(found, corruption, measurement.seed, measurement.model.has_poses))

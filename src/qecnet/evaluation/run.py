@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from qecnet.evaluation.predict import Predictions, read_predictions
+from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.results import (
     PROTOCOLS,
     CalibrationResult,
@@ -20,8 +21,11 @@ from qecnet.evaluation.results import (
     RetrievalResult,
     RobustnessResult,
     RotationResult,
+    ViewsResult,
     read_result,
 )
+from qecnet.nn import list_networks, network_class
+from qecnet.outcome import Epoch, TrainingOutcome
 from qecnet.schema import decode_file, decode_lines
 
 _KINDS = (
@@ -31,28 +35,26 @@ _KINDS = (
     EquivarianceResult,
     CalibrationResult,
     RetrievalResult,
+    ViewsResult,
 )
 
-NETWORKS = {
-    "upright": "Verified candidates",
-    "features": "QEC with features",
-    "paper": "QEC as in the paper",
-    "var": "QEC as in the paper, no canonicalisation",
-    "pointnet": "PointNet",
-    "pointnet2": "PointNet++",
-    "dgcnn": "DGCNN",
-    "kd_network": "KDTreeNet",
-    "point2sequence": "Point2Seq",
-    "spherical_cnn": "Spherical CNN",
-    "prin": "PRIN",
-    "ppf": "PPF",
-    "tensor_field": "TFN",
-    "riconv": "RIConv++",
-    "vector_neurons": "Vector Neurons",
-    "it_net": "IT-Net",
-    "pointnetlk": "PointNetLK",
-}
-"""What networks are called in tables, by their configuration, in the tables' order."""
+
+def name_network(config: str) -> str:
+    """Get what tables call a network.
+
+    Args:
+        config: the name of its configuration, as in the settings of a run.
+
+    Returns:
+        For a method that the paper compares with, its name there; otherwise its title.
+    """
+    if (method := published_figures().methods.get(config)) is not None:
+        return method
+    if config not in list_networks():
+        return config
+    kind = network_class(config)
+    first = next(name for name in list_networks() if network_class(name) is kind)
+    return kind.title if config == first else f"{kind.title} ({config})"
 
 
 @dataclass(frozen=True)
@@ -91,33 +93,6 @@ class RunSettings:
 
 
 @dataclass(frozen=True)
-class Epoch:
-    """A line of log.jsonl; None is what was not measured in this epoch."""
-
-    epoch: int
-    loss: float
-    classification_loss: float | None = None
-    pose_loss: float | None = None
-    train_accuracy: float | None = None
-    validation_nr: float | None = None
-    validation_ar: float | None = None
-
-
-@dataclass(frozen=True)
-class TrainingOutcome:
-    """What result.json says about a finished training."""
-
-    parameters: int
-    shapes: int
-    training_seconds: float
-    epoch: int | None = None
-    train_accuracy: float | None = None
-    validation_nr: float | None = None
-    validation_ar: float | None = None
-    protocol: str | None = None
-
-
-@dataclass(frozen=True)
 class EvaluatedRun:
     """A folder that `qec train` wrote, with results of `qec evaluate` in its folder `evaluation`.
 
@@ -144,9 +119,14 @@ class EvaluatedRun:
 
     @property
     def network(self) -> str:
-        """What the network is called in tables."""
-        name = NETWORKS.get(self.kind, self.kind)
-        return f"{name}, siamese loss" if self.settings.siamese > 0 else name
+        """What the network is called in tables of all runs."""
+        return f"{self.title}, siamese loss" if self.settings.siamese > 0 else self.title
+
+    @property
+    def title(self) -> str:
+        """What the network is called, whatever its loss was."""
+        name = name_network(self.settings.config)
+        return f"{name}, no canonicalisation" if self.kind == "var" else name
 
     @property
     def kind(self) -> str:

@@ -210,6 +210,19 @@ def _(result: PoseBaselinesResult) -> SummaryTable:
     return SummaryTable(title, head, rows, labels=2)
 
 
+def summarize_views(result: ViewsResult) -> SummaryTable:
+    """Summarize views of one side in a short table, for model cards."""
+    rows = [
+        [
+            *(name, f"{of.views:,}", format_percent(of.accuracy), format_percent(of.up10)),
+            *(format_percent(of.pose15), f"{of.pose_degrees:.1f}°"),
+        ]
+        for name, of in result.groups.items()
+    ]
+    head = ("input", "number", "accuracy", "up within 10°", "orientation within 15°", "median orientation error")
+    return SummaryTable(f"Views of one side {_describe(result)}", head, rows)
+
+
 @summarize.register
 def _(result: ViewsResult) -> SummaryTable:
     orientation = "orientation within 15°"
@@ -217,7 +230,8 @@ def _(result: ViewsResult) -> SummaryTable:
         *("input", "number", "accuracy", "mean confidence", "up within 10°", orientation),
         *("accuracy, known up", f"{orientation}, known up", "centre error, radii", "size error"),
     )
-    title = f"Views of one side ({result.dataset}, {result.protocol} protocol, {result.shapes:,} shapes)"
+    title = f"Views of one side, {result.dataset} {_describe(result)}"
+    title += f", without {result.no_answer:,} that have no answer" if result.no_answer else ""
     scores = {**result.groups}
     for kind, whole in result.whole_by_kind.items():
         scores[f"{kind}, whole"] = whole

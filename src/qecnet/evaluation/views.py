@@ -1,103 +1,164 @@
-"""How a view of a test shape is made, under the two protocols of every result.
-
-- **strict**: each view is resampled on its own and rotated, and its frames are estimated from the rotated points, as
-  in use.
-- **paper**: frames are estimated once on the upright shape and rotated together with the points, as in the authors'
-  release.
-"""
+"""Accuracy and orientation error on views of one side of a shape, next to those on whole shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
+from itertools import pairwise
 
+import numpy as np
 import torch
-from torch import Tensor
+from numpy.typing import NDArray
 
-from qecnet.algebra import random_quaternion
-from qecnet.datasets import derive_seed
-from qecnet.evaluation.corruption import Corruption
-from qecnet.evaluation.results import ProtocolName
-from qecnet.geometry import Mesh, OrientedPoints, PointCloud, PrepareConfig, prepare, sample_points
+from qecnet.algebra import random_quaternion, rotate
+from qecnet.datasets import NO_SYMMETRY, Item, derive_seed, sample_view, symmetry_of
+from qecnet.evaluation.forms import FORMS, name_form
+from qecnet.evaluation.measurement import CountedViews, Measurement
+from qecnet.evaluation.results import ViewScores, ViewsResult
+from qecnet.evaluation.rows import compute_rows, hash_inputs
+from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_distance
+from qecnet.fingerprint import code_hash
+from qecnet.geometry import sample_points
+from qecnet.models import Model
 
-_POINTS, _ROTATION, _CORRUPTION = range(3)
-"""One stream of random numbers for each."""
+SHARES = (0.0, 0.3, 0.4, 0.5, 1.0)
+"""Bounds of the groups of views by the share of the surface that is visible."""
+
+_UP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
+
+_ROW = np.dtype(
+    [
+        ("shape", "<i8"),
+        ("kind", "<i8"),
+        ("is_view", "?"),
+        ("is_answered", "?"),
+        ("points", "<i8"),
+        ("visible", "<f8"),
+        ("correct", "?"),
+        ("correct_known_up", "?"),
+        ("confidence", "<f8"),
+        ("up", "<f8"),
+        ("pose", "<f8"),
+        ("pose_known_up", "<f8"),
+        ("centre", "<f8"),
+        ("size", "<f8"),
+    ]
+)
+"""What was predicted of a whole shape or of a view; all zeros from `points` on if there is no answer."""
 
 
-@dataclass(frozen=True, order=True)
-class TestView:
-    """One view of a shape: which resampling of its points, and which rotation; rotation 0 leaves it upright (NR)."""
+def measure_views(measurement: Measurement) -> ViewsResult:
+    """Predict each test shape twice, whole and as one camera sees it, each in a random pose of its own.
 
-    __test__ = False  # not for pytest to collect
+    A dataset that shares no class with the model is measured by orientation alone, and grouped by form (`name_form`).
 
-    resampling: int
-    turn: int
+    Args:
+        measurement: what is measured, and how; the protocol is "strict".
 
+    Returns:
+        The result, for `write_result`.
 
-@dataclass(frozen=True)
-class ViewSampler:
-    """Makes views of shapes; all randomness follows from the seed, the shape's number and the view's.
-
-    Attributes:
-        protocol: "strict" or "paper".
-        config: of the frames, as the network was trained with.
-        keep: the share of a stored cloud's points that a resampling keeps; meshes are resampled.
-        seed: of everything random.
-        corruption: what is done to each view.
+    Raises:
+        ValueError: if the network predicts no pose, or has no answer for any of the shapes.
     """
+    model, dataset = measurement.model, measurement.dataset
+    if not model.has_poses:
+        raise ValueError(f"{model.name}: its network predicts no pose; measure its classification instead")
+    items = dataset.items("test")
+    common = tuple(name for name in dataset.classes if name in model.classes)
+    numbers = range(len(items)) if measurement.shapes is None else measurement.shapes
+    numbers = [n for n in numbers if not common or dataset.classes[items[n].label] in common]
+    kinds = dataset.classes if common else FORMS
+    code = [
+        code_hash("qecnet.models", "*.py"),
+        code_hash("qecnet.evaluation", "views.py", "forms.py", "symmetric_errors.py"),
+        code_hash("qecnet.datasets", "symmetry.py"),
+    ]
+    about = [measurement.seed, kinds, bool(common), asdict(model.calibration), code]
+    key = hash_inputs(model, dataset, "test", numbers, about)
+    jobs = [(measurement.seed, n, items[n], kinds if common else None) for n in numbers]
+    label = "views: shapes" if measurement.progress else None
+    into = measurement.folder / "views-strict.rows"
+    rows = compute_rows(_measure_shape, jobs, model, _ROW, 2, into, key, measurement.workers, label)
+    answered = rows[rows["is_answered"]]
+    if not len(answered):
+        raise ValueError(f"{dataset.name}: {model.name} has no answer for any of its test shapes; measure other shapes")
+    views = answered[answered["is_view"]]
+    counted = CountedViews(common or dataset.classes, answered["shape"], (views if len(views) else answered)["points"])
+    return ViewsResult(
+        **measurement.describe(counted, "strict") | ({} if common else {"missing": ()}),
+        no_answer=len(rows) - len(answered),
+        groups=_group(answered, bool(common)),
+        whole_by_kind=_by_kind(answered[~answered["is_view"]], kinds, bool(common)),
+        views_by_kind=_by_kind(views, kinds, bool(common)),
+    )
 
-    protocol: ProtocolName
-    config: PrepareConfig
-    keep: float = 0.8
-    seed: int = 0
-    corruption: Corruption | None = None
 
-    def rotation(self, shape: int, view: TestView) -> Tensor:
-        """Draw what rotates the upright shape into the view. → (4,) WXYZ, float64"""
-        if view.turn == 0:
-            return torch.tensor([1.0, 0, 0, 0], dtype=torch.float64)
-        seed = derive_seed(self.seed, _ROTATION, shape, view.resampling, view.turn)
-        return random_quaternion((), seed, dtype=torch.float64)
+def _measure_shape(model: Model, seed: int, number: int, item: Item, classes: Sequence[str] | None) -> bytes:
+    """The rows of a whole shape and of a view of it."""
+    generator = torch.Generator().manual_seed(derive_seed(seed, number))
+    shape = item.load()
+    rows = np.zeros(2, _ROW)
+    rows["shape"], rows["is_view"] = number, (False, True)
+    rows["kind"] = item.label if classes else FORMS.index(name_form(shape))
+    try:
+        view = sample_view(shape, generator)
+    except ValueError:  # cameras hardly see it from any side
+        view = None
+    whole = sample_points(shape, model.config.points, generator)
+    middle = whole.points.double().mean(0)
+    radius = float((whole.points.double() - middle).norm(dim=-1).amax())
+    group = symmetry_of(classes[item.label]) if classes else NO_SYMMETRY
+    for row, cloud in zip(rows, (whole, None if view is None else view.cloud), strict=True):
+        q = random_quaternion((), generator, dtype=torch.float64)
+        if cloud is None:
+            continue
+        rotated, up = replace(cloud, normals=None).rotated(q), rotate(q, _UP)
+        try:
+            answer, known_up = model.predict(rotated), model.predict(rotated, up=up)
+        except ValueError:  # flat, or too few points in view
+            continue
+        row["is_answered"], row["points"] = True, min(len(rotated), model.config.points)
+        row["visible"] = view.visible if view and row["is_view"] else 1
+        if classes:
+            row["correct"], row["correct_known_up"] = (a.label == classes[item.label] for a in (answer, known_up))
+        row["confidence"] = answer.confidence if classes else answer.up_confidence
+        row["up"] = float((rotate(answer.pose, _UP) @ up).clamp(-1, 1).arccos().rad2deg())
+        row["pose"], row["pose_known_up"] = (
+            float(np.rad2deg(symmetric_distance(one.pose, IDENTITY, q, group))) for one in (answer, known_up)
+        )
+        row["centre"] = float((answer.centre - rotate(q, middle)).norm()) / radius
+        row["size"] = abs(answer.radius / radius - 1)
+    return rows.tobytes()
 
-    def prepare(
-        self, stored: Mesh | PointCloud, shape: int, views: Sequence[TestView]
-    ) -> tuple[list[OrientedPoints], list[int]]:
-        """Prepare views of a shape for the network.
 
-        Under "paper" the frames of a resampling are estimated once, for all its rotations.
+def _group(rows: NDArray[np.void], is_named: bool) -> dict[str, ViewScores]:
+    """Scores of whole shapes, of all views, and of views by their visible share; groups without a row are left out."""
+    views = rows[rows["is_view"]]
+    groups = {"whole": rows[~rows["is_view"]], "views": views}
+    for low, high in pairwise(SHARES):
+        name = f"views, {100 * low:.0f}–{100 * high:.0f}% visible"
+        groups[name] = views[(low < views["visible"]) & (views["visible"] <= high)]
+    return {name: _score(some, is_named) for name, some in groups.items() if len(some)}
 
-        Args:
-            stored: the shape as the dataset has it.
-            shape: its number in its split.
-            views: which views to make.
 
-        Returns:
-            The views, and the number of points that the frames of each were estimated from.
-        """
-        rotations = [self.rotation(shape, view) for view in views]
-        if self.protocol == "strict":
-            made = [self._estimate(stored, shape, view.resampling, q) for view, q in zip(views, rotations, strict=True)]
-        else:
-            upright = {n: self._estimate(stored, shape, n) for n in {view.resampling for view in views}}
-            made = [
-                (upright[view.resampling][0].rotated(q), upright[view.resampling][1])
-                for view, q in zip(views, rotations, strict=True)
-            ]
-        return [view for view, _ in made], [count for _, count in made]
+def _by_kind(rows: NDArray[np.void], kinds: Sequence[str], is_named: bool) -> dict[str, ViewScores]:
+    there = sorted((kinds[number], number) for number in np.unique(rows["kind"]))
+    return {kind: _score(rows[rows["kind"] == number], is_named) for kind, number in there}
 
-    def _estimate(
-        self, stored: Mesh | PointCloud, shape: int, resampling: int, q: Tensor | None = None
-    ) -> tuple[OrientedPoints, int]:
-        """Resample, corrupt and rotate a shape, and estimate frames from the result; also count its points."""
-        generator = torch.Generator().manual_seed(derive_seed(self.seed, _POINTS, shape, resampling))
-        # A file's normals are not used: not every file has them.
-        cloud = replace(sample_points(stored, self.config.points, generator, self.keep), normals=None)
-        noise = torch.Generator().manual_seed(derive_seed(self.seed, _CORRUPTION, shape, resampling))
-        if self.corruption is not None:
-            cloud = self.corruption.corrupt_points(cloud, noise)
-        if q is not None:
-            cloud = cloud.rotated(q)
-        prepared = prepare(cloud, self.config, generator)
-        if self.corruption is not None:
-            prepared = self.corruption.corrupt_frames(prepared, noise)
-        return prepared, len(cloud)
+
+def _score(rows: NDArray[np.void], is_named: bool) -> ViewScores:
+    """Scores of one row or more; without accuracy where the model has none of the classes."""
+    return ViewScores(
+        views=len(rows),
+        accuracy=float(rows["correct"].mean()) if is_named else None,
+        accuracy_known_up=float(rows["correct_known_up"].mean()) if is_named else None,
+        confidence=float(rows["confidence"].mean()),
+        up10=float((rows["up"] <= 10).mean()),
+        up_degrees=float(np.median(rows["up"])),
+        pose15=float((rows["pose"] <= 15).mean()),
+        pose_degrees=float(np.median(rows["pose"])),
+        pose15_known_up=float((rows["pose_known_up"] <= 15).mean()),
+        centre=float(np.median(rows["centre"])),
+        size=float(np.median(rows["size"])),
+    )

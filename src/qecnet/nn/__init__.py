@@ -6,7 +6,7 @@ Poses are quaternions, WXYZ, Hamilton, unit; a capsule of activation 0 is masked
 from .capsules import Capsules, Pooling
 from .features import FeatureConfig, FeatureNet, Neighbourhood
 from .kernel import Nonlinearity, TransformKernel
-from .losses import cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
+from .losses import cross_entropy, rotation_loss, spread_loss, upright_distance
 from .module import QECModule
 from .paper import PatchOrigin, QECConfig, QECNet
 from .prediction import (
@@ -76,7 +76,6 @@ __all__ = [
     "route",
     "save_network",
     "spread_loss",
-    "spread_margin",
     "start_from",
     "training_defaults",
     "upright_distance",

@@ -155,7 +155,7 @@ class FeatureNet(Network):
     points' order is part of the input: the first ones should be spread over the cloud, as `prepare` has them.
     """
 
-    title = "capsules with features"
+    title = "QEC with features"
     normalises_batch = True
     class_bias = "looks.0.scores.1.bias"
     config: FeatureConfig

@@ -28,20 +28,6 @@ def spread_loss(
     return (each if class_weights is None else each * class_weights[labels]).mean()
 
 
-def spread_margin(progress: float, first: float = 0.2, last: float = 0.9) -> float:
-    """Compute a margin that grows linearly in the course of training (Sabour et al. 2018).
-
-    Args:
-        progress: from 0 to 1.
-        first: the margin at progress 0.
-        last: the margin at progress 1.
-
-    Returns:
-        The margin.
-    """
-    return first + (last - first) * min(max(progress, 0.0), 1.0)
-
-
 def rotation_loss(poses: Tensor, targets: Tensor) -> Tensor:
     """Compute the mean geodesic distance δ (Eq. 3).
 

@@ -57,7 +57,7 @@ class QECConfig(RoutingConfig):
 class QECNet(Network):
     """Local reference frames in, one capsule for each class out."""
 
-    title = "the paper's network"
+    title = "QEC as in the paper"
     class_bias = "classes.kernel.first.bias"
     former: ClassVar[Mapping[str, Any]] = {"origin": "patch"}
     config: QECConfig

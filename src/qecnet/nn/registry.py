@@ -32,7 +32,7 @@ class Network(nn.Module, ABC):
 
     Attributes:
         config: what it was made from.
-        title: what people call it.
+        title: what tables and lists call it.
         has_poses: whether its poses say anything; otherwise they are the identity.
         normalises_batch: whether it trains on at least two clouds at a time.
         reads_candidates: whether it reads candidate poses, which `prepare` then proposes.

@@ -81,7 +81,7 @@ class UprightNet(Network):
     In training, clouds must be upright: their z axis is the right up.
     """
 
-    title = "verified candidates"
+    title = "Verified candidates"
     normalises_batch = True
     reads_candidates = True
     reads_alone = True

@@ -82,7 +82,7 @@ def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
             raise ValueError(f"the tensor {name!r} has values that are not finite")
 
 
-def start_from(network: Network, classes: Sequence[str], path: Path, method: str) -> bool:
+def start_from(network: Network, classes: Sequence[str], path: Path, method: str, sign: str = "inward") -> bool:
     """Put the weights that `save_network` wrote into a network of the same configuration, to train it further.
 
     What is there for each class is taken over where the classes are the same, and otherwise stays as it is in
@@ -93,6 +93,7 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
         classes: names of its classes.
         path: of the weights.
         method: of the frames, which weights of a run say, too: they mean nothing with others.
+        sign: of the frames' normals, likewise.
 
     Returns:
         Whether the classes are the same.
@@ -101,6 +102,8 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
     settings = about.get("settings", {})
     if (frames := settings.get("method", method) if isinstance(settings, dict) else None) != method:
         raise ValueError(f"{path}: was trained on {frames} frames, not on {method}; start with --set method={frames}")
+    if (side := settings.get("sign", "inward")) != sign:
+        raise ValueError(f"{path}: was trained on frames of the sign {side}, not {sign}; start with --set sign={side}")
     missing = {part: True for part in network.parts if not getattr(found.config, part)}
     if replace(found.config, classes=network.config.classes, **missing) != network.config:
         raise ValueError(

@@ -27,6 +27,9 @@ from qecnet.training.unlabelled import TrainingFrames
 _ORDER, _SUBSAMPLING, _AUGMENTATION, _ROTATION = range(4)
 """Streams of random numbers."""
 
+_AHEAD = 4
+"""Number of items that wait until they are used."""
+
 T = TypeVar("T")
 
 
@@ -127,9 +130,9 @@ def validation_batches(
         yield Batch(points, cache.labels[chosen]), q
 
 
-def prefetch(items: Iterable[T], depth: int = 4) -> Generator[T]:
-    """Yield items that a background thread makes up to `depth` ahead; its errors are raised here. Close when done."""
-    ready: queue.Queue[tuple[T, ...] | BaseException] = queue.Queue(depth)
+def prefetch(items: Iterable[T]) -> Generator[T]:
+    """Yield items that a background thread makes a few ahead; its errors are raised here. Close when done."""
+    ready: queue.Queue[tuple[T, ...] | BaseException] = queue.Queue(_AHEAD)
     closed = threading.Event()
 
     def put(result: tuple[T, ...] | BaseException) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from qecnet.files import read_tensors, write_tensors
 from qecnet.nn import Network
+from qecnet.outcome import Epoch
 from qecnet.schema import decode
 
 
@@ -38,7 +39,7 @@ class State:
     epoch: int = 0
     step: int = 0
     totals: dict[str, float] = field(default_factory=dict)
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[Epoch] = field(default_factory=list)
 
     @property
     def result(self) -> Network:
@@ -57,7 +58,8 @@ def save_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
     for part, optimizer in state.optimizers.items():
         for number, moments in optimizer.state_dict()["state"].items():
             tensors |= {f"{part}/{number}/{name}": tensor for name, tensor in moments.items()}
-    rest = {"origin": origin, "epoch": state.epoch, "step": state.step, "totals": state.totals, "rows": state.rows}
+    rows = [asdict(row) for row in state.rows]
+    rest = {"origin": origin, "epoch": state.epoch, "step": state.step, "totals": state.totals, "rows": rows}
     write_tensors(path, tensors, rest)
 
 
@@ -86,14 +88,9 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
                 moments.setdefault(int(number), {})[moment] = tensor
             groups = optimizer.state_dict()["param_groups"]
             optimizer.load_state_dict({"state": moments, "param_groups": groups})
-        state.epoch, state.step, state.totals, state.rows = about.epoch, about.step, dict(about.totals), found["rows"]
+        state.epoch, state.step, state.totals, state.rows = about.epoch, about.step, dict(about.totals), [*about.rows]
     except (KeyError, RuntimeError, ValueError) as error:
         raise ValueError(f"{path}: does not match the run's settings; start a new run") from error
-
-
-@dataclass(frozen=True)
-class _Row:
-    """What every row of the log has."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +100,7 @@ class _About:
     epoch: int
     step: int
     totals: Mapping[str, float]
-    rows: tuple[_Row, ...]
+    rows: tuple[Epoch, ...]
 
     def __post_init__(self) -> None:
         if min(self.epoch, self.step) < 0:

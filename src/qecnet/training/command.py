@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
+from dataclasses import fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -166,21 +167,25 @@ def _finish(
 ) -> None:
     """Write the final weights with their calibration, the last epoch's figures and the curves."""
     from qecnet.nn import count_parameters
+    from qecnet.outcome import TrainingOutcome
     from qecnet.training.display import draw_curves
     from qecnet.training.validate import calibrate, held_out
 
-    last = state.rows[-1]
-    figures = ("loss", "train_accuracy", "validation_nr", "validation_ar", "validation_class_mean", "validation_pose")
-    about = {"dataset": settings.dataset, "config": settings.config, "seed": settings.seed, "shapes": len(frames)}
-    seconds = sum(row["seconds"] for row in state.rows)
     held = held_out(frames.labels, settings.validation)[1]
     calibration = calibrate(state.result, frames, held, among.device, views=settings.views > 0)
     folder.write_weights(state.result, frames.classes, settings, calibration)
+    last = vars(state.rows[-1])
     folder.write_result(
-        about
-        | {"parameters": count_parameters(state.network), "processes": among.count, "training_seconds": round(seconds)}
-        | {"epoch": last["epoch"], **{name: last.get(name) for name in figures}}
-        | {"protocol": last["protocol"]}
+        TrainingOutcome(
+            **{field.name: last[field.name] for field in fields(TrainingOutcome) if field.name in last},
+            dataset=settings.dataset,
+            config=settings.config,
+            seed=settings.seed,
+            shapes=len(frames),
+            parameters=count_parameters(state.network),
+            processes=among.count,
+            training_seconds=round(sum(row.seconds for row in state.rows)),
+        )
     )
     if not draw_curves(state.rows, folder.curves):
         console.print("curves.png is drawn with matplotlib, which is not installed; pip install 'qecnet[plot]'")

@@ -3,30 +3,30 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from qecnet.files import write_whole
+from qecnet.outcome import Epoch
 from qecnet.training.checkpoint import State
 from qecnet.training.loop import Watcher
 
 
-def line(row: Mapping[str, Any], epochs: int) -> str:
+def line(row: Epoch, epochs: int) -> str:
     """Format a row of the log."""
-    names = {"validation_nr": "NR", "validation_ar": "AR", "validation_class_mean": "class mean"}
-    names |= {"validation_views": "views"}
-    held = [f"{shown} {row[name]:.1%}" for name, shown in names.items() if row.get(name) is not None]
-    if row.get("validation_pose") is not None:
-        held.append(f"pose {row['validation_pose']:.3f}")
+    shares = {"NR": row.validation_nr, "AR": row.validation_ar, "class mean": row.validation_class_mean}
+    shares |= {"views": row.validation_views}
+    held = [f"{name} {share:.1%}" for name, share in shares.items() if share is not None]
+    if row.validation_pose is not None:
+        held.append(f"pose {row.validation_pose:.3f}")
     return (
-        f"epoch {row['epoch']}/{epochs}  loss {row['loss']:.4f}  train {row['train_accuracy']:.1%}"
+        f"epoch {row.epoch}/{epochs}  loss {row.loss:.4f}  train {row.train_accuracy:.1%}"
         + (f"  validation {' '.join(held)}" if held else "")
-        + f"  {row['shapes_per_second']:.1f} shapes/s  {row['seconds']:.0f} s  waiting {row['waiting']:.1%}"
+        + f"  {row.shapes_per_second:.1f} shapes/s  {row.seconds:.0f} s  waiting {row.waiting:.1%}"
     )
 
 
@@ -52,7 +52,7 @@ def display(console: Console, epochs: int) -> Iterator[Watcher]:
         yield Watcher(step, lambda row: console.print(line(row, epochs), highlight=False, soft_wrap=True))
 
 
-def draw_curves(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
+def draw_curves(rows: Sequence[Epoch], path: Path) -> bool:
     """Draw loss and accuracy over epochs as a PNG; False if matplotlib, the extra "plot", is not installed."""
     try:
         from matplotlib.figure import Figure
@@ -60,15 +60,15 @@ def draw_curves(rows: Sequence[Mapping[str, Any]], path: Path) -> bool:
         return False
     figure = Figure(figsize=(10, 4), layout="constrained")
     left, right = figure.subplots(1, 2)
-    epochs = [row["epoch"] for row in rows]
-    left.plot(epochs, [row["loss"] for row in rows], "-", color="black")
+    epochs = [row.epoch for row in rows]
+    left.plot(epochs, [row.loss for row in rows], "-", color="black")
     left.set(xlabel="epoch", ylabel="loss", title="training loss")
     for name, label in (
         ("train_accuracy", "train"),
         ("validation_nr", "validation, NR"),
         ("validation_ar", "validation, AR (paper protocol)"),
     ):
-        points = [(row["epoch"], 100 * row[name]) for row in rows if row.get(name) is not None]
+        points = [(row.epoch, 100 * share) for row in rows if (share := getattr(row, name)) is not None]
         if points:
             right.plot(*zip(*points, strict=True), label=label)
     right.set(xlabel="epoch", ylabel="%", title="accuracy")

@@ -11,7 +11,8 @@ from typing import Any
 
 from qecnet.files import alone_in, as_json, write_whole
 from qecnet.nn import Calibration, Network, save_network
-from qecnet.training.settings import Settings, check_setting, json_of, make_settings, parse_run_settings
+from qecnet.outcome import Epoch, TrainingOutcome
+from qecnet.training.settings import Settings, check_setting, make_settings, parse_run_settings
 
 
 class RunFolder:
@@ -79,11 +80,11 @@ class RunFolder:
     def write_settings(self, settings: Settings) -> None:
         """Write the settings, unless a run that is resumed has written them."""
         if not self.settings.exists():
-            write_whole(self.settings, as_json(json_of(settings)))
+            write_whole(self.settings, as_json(asdict(settings)))
 
-    def write_log(self, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write_log(self, rows: Sequence[Epoch]) -> None:
         """Write the whole log of the checkpoint, one line per epoch, so that a resumed run repeats none."""
-        write_whole(self.log, "".join(json.dumps(row) + "\n" for row in rows).encode())
+        write_whole(self.log, "".join(json.dumps(asdict(row)) + "\n" for row in rows).encode())
 
     def write_weights(
         self,
@@ -93,8 +94,8 @@ class RunFolder:
         calibration: Calibration | None = None,
     ) -> None:
         """Write the weights with the network's configuration, class names and, if it is known, calibration."""
-        about = {"settings": json_of(settings)} | (asdict(calibration) if calibration else {})
+        about = {"settings": asdict(settings)} | (asdict(calibration) if calibration else {})
         save_network(self.weights, network, classes, about)
 
-    def write_result(self, result: Mapping[str, Any]) -> None:
-        write_whole(self.result, as_json(result))
+    def write_result(self, result: TrainingOutcome) -> None:
+        write_whole(self.result, as_json(asdict(result)))

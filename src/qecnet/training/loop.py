@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from typing import Any
 
 import torch
 
 from qecnet.datasets import training_symmetry
+from qecnet.outcome import Epoch, Validation
 from qecnet.training.averaging import recalibrate
 from qecnet.training.batches import TrainingBatches, checksum, prefetch
 from qecnet.training.checkpoint import State, load_checkpoint, save_checkpoint
@@ -33,7 +33,7 @@ class Watcher:
     """Callbacks: after each step, with the number of steps per epoch, and after each epoch, with its row of the log."""
 
     step: Callable[[State, int], None]
-    epoch: Callable[[dict[str, Any]], None]
+    epoch: Callable[[Epoch], None]
 
 
 def train_network(
@@ -99,11 +99,12 @@ def train_network(
                     saved = time.monotonic()
                 if stopping:
                     raise StoppedError(f"stopped in epoch {state.epoch + 1}, step {state.step} of {batches.steps}")
-            row = _row(state, settings)
             if state.average is not None:
                 recalibrate(state.average, batches.after(state.epoch, 0, slice(None)), processes.device)
+            validation = Validation()
             if (state.epoch + 1) % settings.validate_every == 0 or state.epoch + 1 == settings.epochs:
-                row |= validate(state.result, cache, held, turns, processes, views=settings.views > 0)
+                validation = validate(state.result, cache, held, turns, processes, views=settings.views > 0)
+            row = _row(state, settings, validation)
             state.rows.append(row)
             state.epoch, state.step, state.totals = state.epoch + 1, 0, {}
             if processes.is_first:
@@ -120,19 +121,20 @@ def _add(state: State, values: dict[str, float]) -> None:
         state.totals[name] = state.totals.get(name, 0.0) + value
 
 
-def _row(state: State, settings: Settings) -> dict[str, Any]:
-    """Summarise an epoch for the log; the learning rate is that of its first step."""
+def _row(state: State, settings: Settings, validation: Validation) -> Epoch:
+    """Summarise an epoch for the log."""
     totals = state.totals
     shapes, seconds = totals["shapes"], totals["seconds"]
-    return {
-        "epoch": state.epoch + 1,
-        "loss": totals["total"] / shapes,
-        "classification_loss": totals["classification"] / shapes,
-        "pose_loss": totals["pose"] / shapes,
-        "train_accuracy": totals["correct"] / max(totals["labelled"], 1),
-        "protocol": "paper",
-        "learning_rate": learning_rate(settings, state.epoch / settings.epochs),
-        "seconds": round(seconds, 3),
-        "shapes_per_second": round(shapes / seconds, 2),
-        "waiting": round(totals["waiting"] / seconds, 4),
-    }
+    return Epoch(
+        **vars(validation),
+        epoch=state.epoch + 1,
+        loss=totals["total"] / shapes,
+        classification_loss=totals["classification"] / shapes,
+        pose_loss=totals["pose"] / shapes,
+        train_accuracy=totals["correct"] / max(totals["labelled"], 1),
+        protocol="paper",
+        learning_rate=learning_rate(settings, state.epoch / settings.epochs),
+        seconds=round(seconds, 3),
+        shapes_per_second=round(shapes / seconds, 2),
+        waiting=round(totals["waiting"] / seconds, 4),
+    )

@@ -1,4 +1,4 @@
-"""The losses of a batch, and the schedules of the learning rate and the margin."""
+"""The losses of a batch, and the schedule of the learning rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from qecnet.nn import Prediction, Whole, cross_entropy, rotation_loss, spread_loss, spread_margin, upright_distance
+from qecnet.nn import Prediction, Whole, cross_entropy, rotation_loss, spread_loss, upright_distance
 from qecnet.training.settings import Settings
 
 
@@ -32,7 +32,6 @@ def losses(
     labels: Tensor,
     turns: Tensor,
     settings: Settings,
-    progress: float,
     wholes: Whole | None = None,
     prior: Tensor | None = None,
 ) -> Losses:
@@ -43,7 +42,6 @@ def losses(
         labels: (L), −1 for a shape without a class.
         turns: (classes + 1) number of rotations about z that leave a class unchanged, see `upright_distance`.
         settings: of the run.
-        progress: fraction of the run that is completed, 0 to 1.
         wholes: where the whole shapes are; None if all clouds are whole.
         prior: (classes) log frequencies of the classes that the loss corrects for, see `class_prior`.
     """
@@ -51,11 +49,11 @@ def losses(
     every = labels.repeat(pairs)
     named = every >= 0
     share = named.float().mean()
-    classification = share * _classification(prediction.activations[named], every[named], settings, progress, prior)
+    classification = share * _classification(prediction.activations[named], every[named], settings, prior)
     beside = [ballot.scores.softmax(-1) for ballot in prediction.ballots[:-1]]
     beside += prediction.side_activations
     for activations in beside:
-        further = _classification(activations[named], every[named], settings, progress, prior)
+        further = _classification(activations[named], every[named], settings, prior)
         classification = classification + share * further / 2
     total, pose = classification, torch.zeros_like(classification)
     # In training, the pose is that of the true class's capsule, whatever its activation.
@@ -101,14 +99,12 @@ def class_prior(labels: Tensor, classes: int, balance: float) -> Tensor | None:
     return balance * frequencies + ((1 - balance) * frequencies).logsumexp(0)
 
 
-def _classification(
-    activations: Tensor, labels: Tensor, settings: Settings, progress: float, prior: Tensor | None
-) -> Tensor:
+def _classification(activations: Tensor, labels: Tensor, settings: Settings, prior: Tensor | None) -> Tensor:
     if not len(labels):  # a process whose shapes have no classes still takes part in the gradients
         return activations.sum()
     if settings.loss == "spread":
         weights = None if prior is None else (-prior).exp()
-        return spread_loss(activations, labels, spread_margin(progress, *settings.margin), weights)
+        return spread_loss(activations, labels, settings.margin, weights)
     if prior is not None:
         activations = activations * prior.exp()
     return cross_entropy(activations, labels, settings.smoothing)

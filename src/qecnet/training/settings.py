@@ -6,7 +6,7 @@ import json
 import reprlib
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -47,6 +47,8 @@ class Settings:
             not the classes; for networks that read candidates. Empty for none.
         unlabelled_repeats: how often each of its shapes is used in an epoch.
         method: kind of local reference frames, see `PrepareConfig`.
+        sign: the side that the frames' normals point to: "inward", "outward", or "camera" for that of the camera, and
+            outward on whole shapes.
         points: number of points sampled from each shape.
         keep: fraction of the points that a subsample keeps if a cloud has no more than `points`.
         thinnest: number of points of the sparsest subsample as a fraction of the densest, see `frame_cache`.
@@ -65,7 +67,7 @@ class Settings:
         learning_rate: the constant learning rate, or the peak of one cycle.
         schedule: of the learning rate: "constant", as in the paper, or "onecycle".
         loss: of the classification: "spread", as in the paper, or "cross_entropy".
-        margin: of the spread loss at the start and at the end of training; it grows linearly.
+        margin: of the spread loss.
         smoothing: label smoothing of the cross-entropy.
         balance: how far the loss corrects for classes that have more training shapes than others: 0 not at
             all, 1 for predictions as if all classes were equally frequent, see `class_prior`.
@@ -87,6 +89,7 @@ class Settings:
     unlabelled: str = ""
     unlabelled_repeats: int = 1
     method: PrepareMethod = "flare"
+    sign: Literal["inward", "outward", "camera"] = "inward"
     points: int = 10_000
     keep: float = 0.8
     thinnest: float = 1.0
@@ -116,7 +119,7 @@ class Settings:
     learning_rate: float = 1e-3
     schedule: Literal["constant", "onecycle"] = "constant"
     loss: Literal["spread", "cross_entropy"] = "spread"
-    margin: tuple[float, float] = (0.1, 0.1)
+    margin: float = 0.1
     smoothing: float = 0.0
     balance: float = 0.0
     aligned: float = 0.0
@@ -139,11 +142,10 @@ class Settings:
             "unlabelled_repeats",
         ):
             self._check(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("iterations", "aligned", "siamese", "weight_decay", "clip", "seed"):
+        for name in ("iterations", "margin", "aligned", "siamese", "weight_decay", "clip", "seed"):
             self._check(name, getattr(self, name) >= 0, "at least 0")
         self._check("learning_rate", self.learning_rate > 0, "above 0")
         self._check("seed", self.seed < 2**63, "below 2 to the power of 63")
-        self._check("margin", min(self.margin) >= 0, "at least 0")
         self._check("stretch", self.stretch >= 1, "at least 1")
         self._check("balance", 0 <= self.balance <= 1, "from 0 to 1")
         for name in ("keep", "thinnest"):
@@ -195,9 +197,8 @@ class Settings:
 
     def prepare(self) -> PrepareConfig:
         """Get the configuration of the frames that the network reads."""
-        return PrepareConfig(
-            self.points, self.frames, self.method, candidates=network_class(self.config).reads_candidates
-        )
+        candidates = network_class(self.config).reads_candidates
+        return PrepareConfig(self.points, self.frames, self.method, sign=self.sign, candidates=candidates)
 
 
 def make_settings(given: Mapping[str, Any]) -> Settings:
@@ -260,12 +261,9 @@ def check_setting(name: str, value: Any) -> Any:
         raise ValueError(f"{reprlib.repr(name)[1:-1]} is not a setting; use one of {', '.join(types)}")
     if name == "config" and value not in list_networks():
         raise ValueError(f"config is {reprlib.repr(value)}; it must be one of {', '.join(list_networks())}")
+    if name == "margin" and isinstance(value, list) and value and value == value[:1] * 2:  # a pair in earlier versions
+        value = value[0]
     return decode_value(value, types[name], name)
-
-
-def json_of(settings: Settings) -> dict[str, Any]:
-    """Convert settings to JSON values, with lists for tuples."""
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(settings).items()}
 
 
 def _preset(name: str) -> dict[str, Any]:

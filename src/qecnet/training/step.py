@@ -38,7 +38,7 @@ def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
         torch.manual_seed(settings.seed)
         network = settings.create_network(len(classes))
         if settings.start:
-            same = start_from(network, classes, weights_file(settings.start), settings.method)
+            same = start_from(network, classes, weights_file(settings.start), settings.method, settings.sign)
             if settings.only and not same:
                 raise ValueError(
                     f"only is {settings.only!r}, but {settings.start} has different classes, "
@@ -118,7 +118,7 @@ def train_step(
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(settings.seed, _NETWORK, state.epoch, state.step))
         prediction = module(batch.points)
-    found = losses(prediction, batch.labels, turns, settings, progress, batch.wholes, prior)
+    found = losses(prediction, batch.labels, turns, settings, batch.wholes, prior)
     shapes = len(batch.labels)
     # Gradients are averaged over processes, some of which may have one shape more than others.
     loss = found.total * (shapes * processes.count / settings.batch_size)

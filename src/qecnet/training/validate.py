@@ -12,6 +12,7 @@ from torch import Tensor
 from qecnet.algebra import conjugate, multiply
 from qecnet.datasets import stratified_split
 from qecnet.nn import Calibration, Network, fit_calibration, upright_distance
+from qecnet.outcome import Validation
 from qecnet.training.batches import Batch, prefetch, validation_batches
 from qecnet.training.distributed import Processes
 from qecnet.training.unlabelled import TrainingFrames
@@ -30,7 +31,7 @@ def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
 
 def validate(
     network: Network, cache: TrainingFrames, shapes: Tensor, turns: Tensor, processes: Processes, *, views: bool = False
-) -> dict[str, float | None]:
+) -> Validation:
     """Measure accuracy and orientation error on held-out shapes, under the protocol "paper".
 
     Args:
@@ -42,28 +43,34 @@ def validate(
         views: whether the last subsample of each shape is a view of it.
 
     Returns:
-        Accuracies under NR and AR, 0 to 1, and the orientation error δ/π of the true class under AR, up to symmetry; of
-        shapes without a class, that of the predicted one, up to the azimuth. The mean of the classes' accuracies under
-        AR (`validation_class_mean`). The same three figures for views. None if no shapes are held out, without views,
-        and for the orientation of a network without poses.
+        All figures are None if no shapes are held out.
     """
-    figures = ("", "_pose", "_class_mean")
-    names = ("validation_nr", "validation_ar", *(f"validation{f}" for f in figures[1:]))
-    names += tuple(f"validation_views{f}" for f in figures)
     if not len(shapes):
-        return dict.fromkeys(names)
+        return Validation()
     there = torch.bincount(cache.labels[shapes][cache.labels[shapes] >= 0], minlength=len(turns) - 1)
-    found: list[float | None] = []
-    for rotated, subsampling in ((False, 0), (True, 0), (True, cache.subsamplings - 1))[: 3 if views else 2]:
-        mine = shapes[processes.piece(len(shapes))]
+    mine = shapes[processes.piece(len(shapes))]
+
+    def measure(*, rotated: bool, subsampling: int = 0) -> tuple[float, float | None, float]:
+        """The accuracy, the orientation error and the mean of the classes' accuracies."""
         tested = validation_batches(cache, mine, _BATCH, rotated=rotated, subsampling=subsampling)
         *correct, pose = processes.total(*_count(network, tested, turns, processes.device))
         shares = (torch.tensor(correct, dtype=torch.float64) / there)[there > 0]
-        found.append(sum(correct) / max(int(there.sum()), 1))
-        if rotated:
-            found += [pose / len(shapes) if network.has_poses else None, float(shares.mean()) if len(shares) else 0.0]
-    found += [None] * (len(names) - len(found))
-    return dict(zip(names, found, strict=True))
+        accuracy = sum(correct) / max(int(there.sum()), 1)
+        mean = float(shares.mean()) if len(shares) else 0.0
+        return accuracy, pose / len(shapes) if network.has_poses else None, mean
+
+    upright = measure(rotated=False)[0]
+    accuracy, pose, mean = measure(rotated=True)
+    of_views = measure(rotated=True, subsampling=cache.subsamplings - 1) if views else (None, None, None)
+    return Validation(
+        validation_nr=upright,
+        validation_ar=accuracy,
+        validation_pose=pose,
+        validation_class_mean=mean,
+        validation_views=of_views[0],
+        validation_views_pose=of_views[1],
+        validation_views_class_mean=of_views[2],
+    )
 
 
 def _count(

@@ -12,9 +12,9 @@ from markupsafe import Markup
 
 import qecnet
 from qecnet.datasets import open_dataset
-from qecnet.evaluation.comparison import published_figures
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE, NO_SYM
 from qecnet.evaluation.predict import Predictions
+from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.report import _charts, _gallery, _tables
 from qecnet.evaluation.report._table import CELL_FORMATS, ReportTable
 from qecnet.evaluation.results import (
@@ -26,13 +26,14 @@ from qecnet.evaluation.results import (
     ProtocolName,
     RobustnessResult,
     RotationResult,
+    ViewsResult,
     read_result,
 )
 from qecnet.evaluation.run import EvaluatedRun
 
 __all__ = ["Report", "build_report", "render_page"]
 
-_SHOWN = (ClassificationResult, RotationResult, RobustnessResult, EquivarianceResult)
+_SHOWN = (ClassificationResult, RotationResult, RobustnessResult, EquivarianceResult, ViewsResult)
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from qecnet.evaluation.comparison import published_figures
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
+from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.report._tables import KINDS, name_level
 from qecnet.evaluation.results import (
     BINS,
@@ -20,7 +20,7 @@ from qecnet.evaluation.results import (
     ProtocolName,
     RobustnessResult,
 )
-from qecnet.evaluation.run import Epoch
+from qecnet.outcome import Epoch
 
 Points = Sequence[tuple[float, float]] | NDArray[Any]
 

@@ -121,6 +121,7 @@ _FORMS: dict[str, Callable[[Any], str | Markup]] = {
     "published": lambda share: f"{100 * share:.2f}",
     "error": lambda error: f"{error:.2f}",
     "count": lambda number: f"{number:,}" if isinstance(number, int) else str(number),
+    "degrees": lambda degrees: f"{degrees:.1f}",
     "seconds": lambda seconds: f"{seconds:.3f}",
     "power": _power,
     "interval": _interval,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from qecnet.evaluation.comparison import compare_accuracy, compare_errors, published_figures
+from qecnet.evaluation.comparison import compare_accuracy, compare_errors
+from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.report._table import Column, ReportTable, RowGroup, columns_under, data_table
 from qecnet.evaluation.results import (
     BINS,
@@ -17,8 +18,11 @@ from qecnet.evaluation.results import (
     ProtocolName,
     RobustnessResult,
     RotationResult,
+    ViewScores,
+    ViewsResult,
 )
-from qecnet.evaluation.run import Epoch, EvaluatedRun
+from qecnet.evaluation.run import EvaluatedRun
+from qecnet.outcome import Epoch
 
 DATASETS = {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40", "shapes": "procedural shapes"}
 KINDS = {
@@ -262,6 +266,22 @@ def _level_cells(found: Robustness, kind: str, level: float) -> Iterator[Any]:
     for result in found.values():
         one = result.by_level.get((kind, level))
         yield from (one and one.points, one, *(one and getattr(one, name) for _, name in _ERRORS))
+
+
+def view_table(found: ViewsResult) -> ReportTable:
+    """Views of one side and whole shapes, all of them and by class."""
+
+    def cells(name: str, of: ViewScores) -> list[Any]:
+        known_up = (of.accuracy_known_up, of.pose15_known_up)
+        return [name, of.views, of.accuracy, of.up10, of.pose15, of.pose_degrees, *known_up]
+
+    groups = [RowGroup("All classes", [cells(*one) for one in found.groups.items()], found.protocol, ours=True)]
+    for title, kinds in (("Whole, by class", found.whole_by_kind), ("Views, by class", found.views_by_kind)):
+        groups.append(RowGroup(title, [cells(*one) for one in kinds.items()]))
+    names = ("accuracy, %", "percent"), ("up within 10°, %", "percent"), ("orientation within 15°, %", "percent")
+    columns = [Column("Input"), Column("Number", "count"), *columns_under("Any pose", *names, ("median °", "degrees"))]
+    columns += columns_under("Up direction known", names[0], names[2])
+    return ReportTable("views.csv", columns, groups)
 
 
 def equivariance_table(found: EquivarianceResult) -> ReportTable:

@@ -1,0 +1,90 @@
+"""Published figures: Tables 1, 2 and 3 of the paper, and accuracies of methods since then.
+
+They are data, in published.json beside this module, because the report of an installed package shows them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from qecnet.schema import decode_file
+
+
+@dataclass(frozen=True)
+class PublishedAccuracy:
+    """A column of Table 1: accuracy on ModelNet40, trained upright; tested upright (`nr`) and rotated (`ar`).
+
+    Attributes:
+        parameters: as rounded in the paper.
+        nr: None where the paper has a dash.
+    """
+
+    method: str
+    parameters: int
+    nr: float | None
+    ar: float
+
+
+@dataclass(frozen=True)
+class LaterAccuracy:
+    """A method since the paper: accuracy on rotated ModelNet40 from points without normals, by its authors."""
+
+    method: str
+    ar: float
+
+
+@dataclass(frozen=True)
+class PublishedErrors:
+    """A row of Table 2: the mean relative angular error on ModelNet10, over correctly classified shapes.
+
+    Attributes:
+        per_class: in the paper's order, first the classes that it takes to be without symmetry.
+    """
+
+    method: str
+    average: float
+    no_sym: float
+    per_class: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class PublishedRobustness:
+    """A column of Table 3, on ModelNet10, with the same corruption in the words of `Corruption`.
+
+    Attributes:
+        name: the paper's heading.
+        rae: the mean relative angular error of classes without symmetry.
+    """
+
+    name: str
+    kind: str
+    level: float
+    accuracy: float
+    rae: float
+
+
+@dataclass(frozen=True)
+class PublishedFigures:
+    """All of them.
+
+    Attributes:
+        source: the paper that they are from.
+        methods: what the methods that are run here are called in it, by the name of their configuration.
+        since: from the methods' own publications.
+    """
+
+    source: str
+    methods: Mapping[str, str]
+    classification: tuple[PublishedAccuracy, ...]
+    since: tuple[LaterAccuracy, ...]
+    rotation: tuple[PublishedErrors, ...]
+    robustness: tuple[PublishedRobustness, ...]
+
+
+@cache
+def published_figures() -> PublishedFigures:
+    """Read the published figures from the package's data."""
+    return decode_file(Path(__file__).with_name("published.json"), PublishedFigures)
