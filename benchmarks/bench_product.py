@@ -29,7 +29,8 @@ from qecnet.algebra import random_quaternion, rotate
 from qecnet.compiled import is_compiled, use_compiled_operators
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import read_cloud, write
-from qecnet.models.export import OUTPUTS, ExportModule, example_inputs, export_onnx, list_inputs
+from qecnet.models import ExportModule, example_inputs, export_onnx, list_inputs
+from qecnet.models.export import OUTPUTS
 
 POINTS = 10_000
 QEC = Path(sys.executable).with_name("qec")
