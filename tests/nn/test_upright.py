@@ -134,7 +134,8 @@ def test_a_candidate_that_is_given_twice_changes_no_other_probability():
     ]
     odds = [shares / shares[0] for shares in of_each]
     torch.testing.assert_close(odds[0][1], odds[1][1])
-    assert len({tuple(pose) for pose in again.poses[0].tolist()}) == len({tuple(pose) for pose in once.poses[0].tolist()})
+    distinct = [{tuple(pose) for pose in given.poses[0].tolist()} for given in (again, once)]
+    assert len(distinct[0]) == len(distinct[1])
 
 
 def test_without_classes_orientations_and_descriptors_stay():
