@@ -87,7 +87,7 @@ def list_members(path: Path) -> list[zipfile.ZipInfo]:
 
 
 def is_ignored(name: str) -> bool:
-    """Tell whether a file or folder is ignored: hidden ones, `README`, `LICENSE` and `__MACOSX` contain no shapes.
+    """Check whether a file or folder is ignored: hidden ones, `README`, `LICENSE` and `__MACOSX` contain no shapes.
 
     Args:
         name: its name, without its folder.

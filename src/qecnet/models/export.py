@@ -171,7 +171,7 @@ def _needing_the_extra() -> Iterator[None]:
 
 @contextmanager
 def _transposing() -> Iterator[None]:
-    """Let the exporter write `x.mT`, which it cannot by itself."""
+    """Let the exporter write `x.mT`, which it does not support by itself."""
 
     def symbolic(graph: Any, x: Any) -> Any:
         *batch, row, column = range(x.type().dim())

@@ -1,4 +1,4 @@
-"""What the network is trained with: the spread loss, the rotation loss, and cross-entropy to compare with."""
+"""Losses for training: the spread loss, the rotation loss, and cross-entropy."""
 
 import torch
 from torch import Tensor
@@ -28,7 +28,7 @@ def spread_loss(
 
 
 def spread_margin(progress: float, first: float = 0.2, last: float = 0.9) -> float:
-    """Compute a margin that grows linearly in the course of training (Sabour et al. 2018).
+    """Compute a margin that grows linearly during training (Sabour et al. 2018).
 
     Args:
         progress: from 0 to 1.
@@ -66,7 +66,7 @@ def upright_distance(poses: Tensor, turns: Tensor) -> Tensor:
         (...), in radians.
     """
     with torch.no_grad():
-        twist = 2 * torch.atan2(poses[..., 3], poses[..., 0])  # the turn about z that comes nearest
+        twist = 2 * torch.atan2(poses[..., 3], poses[..., 0])  # the nearest rotation about z
         step = 2 * torch.pi / turns.clamp_min(1).to(poses.dtype)
         half = torch.where(turns == 0, twist, (twist / step).round() * step) / 2
         nothing = torch.zeros_like(half)

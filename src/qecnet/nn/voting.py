@@ -1,4 +1,4 @@
-"""What networks that route votes share: its settings, and a record of how it went."""
+"""Shared by networks that route votes: the settings of routing, and a record of its iterations."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ class RoutingConfig(NetworkConfig):
         return {name: getattr(self, name) for name in RoutingConfig.__annotations__}
 
     def trace_round(self, positions: Tensor, votes: Tensor, trust: Tensor) -> VotingRound:
-        """Route votes (L, 4), WXYZ, that count (L,) and come from (L, 3), and keep what each iteration gave."""
+        """Route votes (L, 4), WXYZ, with weights (L,), of voters at positions (L, 3), and record each iteration."""
         steps = trace(votes[None], trust, self.iterations, self.weighting, exponent=self.exponent)
         weights = torch.stack([step.weights[0] for step in steps])
         shares = weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
