@@ -1,7 +1,7 @@
-"""Published figures, and the paper's Tables 1 and 2 with what was measured here beside them.
+"""Published figures, and the paper's Tables 1 and 2 next to what was measured here.
 
 Published are Tables 1, 2 and 3 of the paper, and accuracies of methods since then. They are data, in published.json
-beside this module, because the report of an installed package shows them too.
+next to this module, because the report of an installed package shows them too.
 """
 
 from __future__ import annotations

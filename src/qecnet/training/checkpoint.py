@@ -98,7 +98,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _About:
-    """What a checkpoint says beside its tensors."""
+    """The content of a checkpoint besides its tensors."""
 
     epoch: int
     step: int
