@@ -29,7 +29,8 @@ from qecnet.algebra import random_quaternion, rotate
 from qecnet.compiled import is_compiled, use_compiled_operators
 from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.formats import read_cloud, write
-from qecnet.models.export import OUTPUTS, ExportModule, example_inputs, export_onnx, list_inputs
+from qecnet.models import ExportModule, example_inputs, export_onnx, list_inputs
+from qecnet.models.export import OUTPUTS
 
 POINTS = 10_000
 QEC = Path(sys.executable).with_name("qec")
@@ -58,7 +59,7 @@ def seconds_of(*command: str | Path, repeats: int = 5) -> float:
 
 
 def file_to_answer(what: str, model: qecnet.Model, path: Path, seconds: float, aim: str) -> dict[str, Any]:
-    """As it is, beside the same with the plain versions of the compiled operators, where there are any."""
+    """As it is, compared with the same with the plain versions of the compiled operators, where there are any."""
     ours = milliseconds(lambda: model.predict(path), seconds)
     if not is_compiled():
         print("left out: compiled operators against plain ones, as the package was installed without a compiler")

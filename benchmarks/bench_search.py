@@ -1,4 +1,4 @@
-"""Vector search compared: our library beside usearch, faiss, sqlite-vec and plain NumPy, on one set of descriptors.
+"""Vector search compared: our library, usearch, faiss, sqlite-vec and plain NumPy, on one set of descriptors.
 
     pip install -c constraints.txt faiss-cpu sqlite-vec pysqlite3-binary
     python -m benchmarks.bench_search [--data modelnet40.zip] [--rows 100000] [--queries 200] [--only library]

@@ -24,7 +24,7 @@ from qecnet.datasets import make_shape
 from qecnet.files import replace_when_done
 from qecnet.formats import read_cloud, write
 from qecnet.geometry import prepare
-from qecnet.models.export import export_onnx, list_inputs
+from qecnet.models import export_onnx, list_inputs
 
 ROOT = Path(__file__).parents[1]
 REPEATS = 3

@@ -142,7 +142,7 @@ def sound_models(folder: Path) -> list[Sound]:
 
 
 def _sound_index(folder: Path) -> list[Path]:
-    """A small index with shapes in its graph, and one beside it."""
+    """A small index with shapes in its graph, and one that is not in it."""
     model = qecnet.load(folder / "paper.safetensors")
     graph.EXACT_ROWS = _IN_GRAPH
     answers = model.predict([make_shape("bed", seed) for seed in range(_IN_GRAPH + 1)])

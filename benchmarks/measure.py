@@ -43,7 +43,7 @@ def megabytes(field: str) -> float:
 def row(
     what: str, ours: float, unit: str = "ms", reference: str = "", of_it: float | None = None, aim: str = ""
 ) -> dict[str, Any]:
-    """One line of a report: our figure, beside that of a named reference in the same run if there is one."""
+    """One line of a report: our figure, with that of a named reference in the same run if there is one."""
     times = "" if of_it is None else of_it / ours
     of_it_or_blank = "" if of_it is None else of_it
     line = {"what": what, "unit": unit, "reference": reference, "of it": of_it_or_blank, "ours": ours}

@@ -1,4 +1,4 @@
-"""Lets the pages link to files of results/, which lies beside docs/, as they do in the repository."""
+"""Lets the pages link to files of results/, which is next to docs/, as they do in the repository."""
 
 from __future__ import annotations
 

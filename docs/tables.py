@@ -226,7 +226,7 @@ def learning_curves() -> str:
 
 
 def alignments() -> str:
-    """Orientation errors of alignment, ours beside methods without learning."""
+    """Orientation errors of alignment, ours and those of methods without learning."""
     run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
     poses, baselines = run.result(RotationResult), run.pose_baselines
     if poses is None:
@@ -783,7 +783,7 @@ def mean_error(run: EvaluatedRun, mode: str, protocol: Literal["paper", "strict"
 
 
 def reproduced() -> str:
-    """The paper's figures of its own network beside those of the weights that ship."""
+    """The paper's figures for its own network, and those of the weights that ship."""
     published = published_figures()
     (names,) = (row for row in published.classification if row.method == "QEC")
     errors = {row.method: row.no_sym for row in published.rotation}

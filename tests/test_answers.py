@@ -1,4 +1,4 @@
-"""The shipped weights keep giving the answers that are stored beside this file, for twenty shapes and every model.
+"""The shipped weights keep giving the answers that are stored next to this file, for twenty shapes and every model.
 
 `python tests/test_answers.py` writes them again. Other processors round differently, so answers are compared to 1e-4;
 with QECNET_EXACT=1 they have to be the same bit for bit, which holds on the machine that wrote them.

@@ -5,50 +5,26 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from textwrap import indent
+from typing import TypeVar
 
 import pytest
 
 import qecnet
 
+Definition = TypeVar("Definition", ast.FunctionDef, ast.ClassDef)
 PACKAGE = Path(qecnet.__file__).parent
 REPO = Path(__file__).parents[1]
-MAY_IMPORT = {
-    "algebra": set(),
-    "testing": {"algebra"},
-    "files": {"schema"},
-    "schema": set(),
-    "streams": set(),
-    "triples": set(),
-    "workers": set(),
-    "compiled": set(),
-    "geometry": {"algebra", "compiled"},
-    "nn": {"algebra", "compiled", "files", "geometry", "schema"},
-    "formats": {"files", "geometry", "schema", "streams"},
-    "datasets": {"algebra", "files", "fingerprint", "formats", "geometry", "workers"},
-    "fingerprint": set(),
-    "outcome": set(),
-    # A run may start with weights that ship.
-    "training": {"algebra", "files", "geometry", "nn", "datasets", "models", "outcome", "schema"},
-    "models": {"algebra", "files", "geometry", "nn", "formats", "datasets", "schema", "triples", "workers"},
-    "bulk": {"compiled", "files", "models", "schema", "streams", "workers"},
-    "evaluation": {
-        "algebra",
-        "datasets",
-        "files",
-        "fingerprint",
-        "formats",
-        "geometry",
-        "models",
-        "nn",
-        "outcome",
-        "schema",
-        "workers",
-    },
-}
-INTERFACES = {"cli", "viewer"}
+LAYERS = (REPO / "CONTRIBUTING.md").read_text().split("\n## Where things are\n")[1].split("\n## ")[0]
+ROWS = re.findall(r"^\| (`.*?) \| .* \| (.*?) \|$", LAYERS, re.MULTILINE)
+SHARED = {*re.findall(r"`(\w+)\.py`", LAYERS)}
+"""Modules that every package may import that imports anything, and that import only one another."""
+INTERFACES = {name for names, allowed in ROWS if allowed.startswith("everything") for name in re.findall(r"\w+", names)}
 """They may import everything, and nothing imports them."""
+MAY_IMPORT = {name.strip("`"): {*re.findall(r"\w+", allowed)} for name, allowed in ROWS if "," not in name}
+"""Of each package; those at the bottom import nothing, no shared modules either."""
 
 
 def imported_packages(path: Path) -> set[str]:
@@ -75,9 +51,24 @@ def test_a_package_imports_only_what_it_may(path):
     package = path.relative_to(PACKAGE).parts[0].removesuffix(".py")
     if package == "__init__":
         return
-    assert package in MAY_IMPORT, f"{package} is not in CONTRIBUTING's table; say in this test what it may import"
-    above = imported_packages(path) - MAY_IMPORT[package] - {package, "DEFAULT_MODEL", "__version__"}
-    assert not above, f"{path.name} in {package} imports from {sorted(above)}"
+    assert package in MAY_IMPORT.keys() | SHARED, f"{package} is not in the table in CONTRIBUTING.md"
+    allowed = MAY_IMPORT.get(package, set())
+    if allowed or package in SHARED:
+        allowed = allowed | SHARED
+    above = imported_packages(path) - allowed - {package, "DEFAULT_MODEL", "__version__"}
+    assert not above, f"{path.name} in {package} imports from {sorted(above)}; CONTRIBUTING.md does not allow it"
+
+
+def test_every_row_of_the_table_is_needed():
+    """It names packages that exist, and what each of them imports."""
+    for package, allowed in MAY_IMPORT.items():
+        paths = [path for path in (PACKAGE / f"{package}.py", *(PACKAGE / package).rglob("*.py")) if path.exists()]
+        assert paths, package
+        used = set().union(*map(imported_packages, paths))
+        assert allowed <= used, f"{package} does not import {sorted(allowed - used)}"
+    assert all((PACKAGE / f"{name}.py").exists() for name in SHARED)
+    assert len(MAY_IMPORT) > 10
+    assert {"cli", "viewer"} == INTERFACES
 
 
 def test_algebra_imports_nothing_but_torch():
@@ -227,19 +218,71 @@ def test_an_exported_name_is_used_by_more_than_tests():
     assert not unused
 
 
-def test_exported_functions_document_arguments_and_result():
-    """Commands, whose options have help texts, are left out."""
-    missing = []
+@cache
+def exported_definitions(kind: type[Definition]) -> list[tuple[str, Definition]]:
+    """Each exported function or class, with its place."""
+    found = []
     for module, path in MODULES.items():
         names = exports(".".join(module.split(".")[:2])) if module.count(".") else set()
         for node in ast.parse(path.read_text()).body:
-            if not isinstance(node, ast.FunctionDef) or node.name not in names or "typer." in ast.unparse(node.args):
+            if isinstance(node, kind) and node.name in names:
+                found.append((f"{module}.{node.name}", node))
+    return found
+
+
+def lacks_sections(node: ast.FunctionDef) -> bool:
+    """Whether a docstring does not describe the arguments of a function that has some, or its result."""
+    text, result = ast.get_docstring(node) or "", ast.unparse(node.returns) if node.returns else "None"
+    arguments = re.sub(r"^(self|cls)\b", "", ast.unparse(node.args))
+    gives = result not in ("None", "Iterator[None]", "AbstractContextManager[Any]")
+    return arguments != "" and ("Args:" not in text or (gives and not re.search("Returns:|Yields:", text)))
+
+
+def test_exported_functions_document_arguments_and_result():
+    """Commands, whose options have help texts, are left out."""
+    functions = exported_definitions(ast.FunctionDef)
+    assert not [name for name, node in functions if "typer." not in ast.unparse(node.args) and lacks_sections(node)]
+
+
+def with_bases(node: ast.ClassDef) -> list[ast.ClassDef]:
+    """A class, and its exported base classes, whose docstrings hold for it, too."""
+    names = {ast.unparse(base) for base in node.bases}
+    bases = [other for _, other in exported_definitions(ast.ClassDef) if other.name in names] if names else []
+    return [node, *(above for base in bases for above in with_bases(base))]
+
+
+def methods_of(node: ast.ClassDef) -> list[ast.FunctionDef]:
+    return [item for item in node.body if isinstance(item, ast.FunctionDef)]
+
+
+def test_exported_classes_document_their_fields():
+    """In `Attributes:` or `Args:`, or below the field; so are the arguments of the constructor."""
+    missing = []
+    for name, node in exported_definitions(ast.ClassDef):
+        text = "\n".join(ast.get_docstring(one) or "" for one in with_bases(node))
+        described = {*re.findall(r"\w+", " ".join(re.findall(r"^    ([\w, ]+):", text, re.MULTILINE)))}
+        for field, below in zip(node.body, [*node.body[1:], None], strict=True):
+            if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
                 continue
-            arguments, text = ast.unparse(node.args), ast.get_docstring(node) or ""
-            result = ast.unparse(node.returns) if node.returns else "None"
-            gives = result != "None" and not {"Iterator[None]", "AbstractContextManager[Any]"} & {result}
-            if arguments and ("Args:" not in text or (gives and not re.search("Returns:|Yields:", text))):
-                missing.append(f"{module}.{node.name}")
+            if isinstance(field, ast.AnnAssign) and not ast.unparse(field.target).startswith("_"):
+                missing += [f"{name}.{word}" for word in {ast.unparse(field.target)} - described]
+        for method in methods_of(node):
+            if method.name == "__init__":
+                given = {argument.arg for argument in (*method.args.args[1:], *method.args.kwonlyargs)}
+                missing += [f"{name}({word})" for word in given - described]
+    assert not missing
+
+
+def test_public_methods_of_exported_classes_document_arguments_and_result():
+    """Or a base class does."""
+    missing = []
+    for name, node in exported_definitions(ast.ClassDef):
+        own, *bases = map(methods_of, with_bases(node))
+        above = {method.name for methods in bases for method in methods}
+        for method in own:
+            is_public = not method.name.startswith("_") and "overload" not in map(ast.unparse, method.decorator_list)
+            if is_public and method.name not in above and (not ast.get_docstring(method) or lacks_sections(method)):
+                missing.append(f"{name}.{method.name}")
     assert not missing
 
 

@@ -34,7 +34,7 @@ def principal_axes(points: Array) -> Array:
     """The axes of centred points (N, 3) as columns, the longest first, right-handed. → (3, 3)
 
     Each axis points to where the third moment along it is positive. Three such signs can make a mirror image; then the
-    axis is turned round whose moment says least, that is, is the smallest beside its own spread. It is the one across
+    axis is reversed whose moment says least, that is, is the smallest relative to its own spread. It is the one across
     the mirror plane that most furniture has. Where two extents are equal or a moment is 0 the axes are arbitrary.
     """
     _, ascending = np.linalg.eigh(points.T @ points)

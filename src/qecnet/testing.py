@@ -21,6 +21,8 @@ from torch import Tensor
 
 from .algebra import angular_distance, multiply, random_quaternion, rotate
 
+__all__ = ["Action", "Kind", "assert_equivariant", "assert_invariant", "equivariance_error"]
+
 Kind = Literal["points", "point", "vectors", "vector", "poses", "pose", "scalars", "features", "fixed"]
 Action = Literal["rotation", "permutation", "translation"]
 

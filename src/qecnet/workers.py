@@ -1,4 +1,4 @@
-"""Work shared out among processes: results in order or as they are done, and no process left behind."""
+"""Work distributed to processes: results in order or as they are done, and no process left running."""
 
 from __future__ import annotations
 
@@ -112,18 +112,18 @@ def _in_order(
     except BrokenExecutor:
         raise ChildProcessError(_DIED if begun.is_set() else _CANNOT_START) from None
     finally:
-        # Whoever stops half-way does not wait for jobs that nobody has begun.
+        # On early exit, cancel jobs that have not started.
         pool.shutdown(cancel_futures=True)
 
 
 def as_done(
     function: Callable[[Job], T], take: Callable[[], Job | None], workers: int, timeout: float | None = None
 ) -> Generator[tuple[Job, T | Lost]]:
-    """Compute `function(job)` in processes that may die; results come as soon as they are there.
+    """Compute `function(job)` in processes that may die; results are yielded as soon as they are available.
 
     Args:
         function: sent to each process once, when that process starts.
-        take: returns the next job, or None if there is none now; it is asked again after each result.
+        take: returns the next job, or None if there is none now; it is called again after each result.
         workers: the number of processes. Even a single one is not this process, which must survive.
         timeout: seconds that a job may take.
 
@@ -131,7 +131,7 @@ def as_done(
         Each job and its result, or why there is none. Another process takes the place of one that was lost.
 
     Raises:
-        ChildProcessError: no process gets ready for a job; one sentence.
+        ChildProcessError: if no process becomes ready for a job; one sentence.
     """
     leave_unguarded_script()
     idle: list[_Seat] = []
@@ -226,13 +226,13 @@ def leave_unguarded_script() -> None:
 
     It would start workers of its own, or wait for what its parent has locked. The parent raises the error.
     """
-    if getattr(current_process(), "_inheriting", False):  # as multiprocessing itself finds out
+    if getattr(current_process(), "_inheriting", False):  # as multiprocessing itself checks
         sys.exit(1)
 
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Run torch on one thread: other numbers add up in another order, and threads on busy cores wait for each other."""
+    """Run torch on one thread: another number of threads changes the order of sums, and busy cores make them wait."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -259,7 +259,7 @@ def _way_to_start() -> str:
 
     A fork has none of its parent's threads, and what one of them had locked stays locked, so the parent must have no
     other thread. Threads of torch and BLAS are idle at that time, and workers need none, like those of torch's
-    DataLoader. Python 3.12 and newer warn about forks beside threads of any kind.
+    DataLoader. Python 3.12 and newer warn about forks while any threads exist.
     """
     good = sys.platform == "linux" and sys.version_info < (3, 12) and active_count() == 1
     return "fork" if good else "spawn"
@@ -273,7 +273,7 @@ def _start(begun: Event, start: Callable[..., None] | None, given: tuple[Any, ..
 
 
 def _settle() -> None:
-    """Make this process a worker: on one thread, without Ctrl-C, and ended with its parent."""
+    """Make this process a worker: on one thread, ignoring Ctrl-C, and ended with its parent."""
     torch.set_num_threads(1)
     _keep_freed_memory()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # where signals cannot be held
@@ -282,7 +282,7 @@ def _settle() -> None:
 
 
 def _keep_freed_memory() -> None:
-    """Reuse memory for the next file; giving it back to the system and asking again took a twentieth of the time."""
+    """Reuse memory for the next file; releasing and allocating it again took a twentieth of the time."""
     if sys.platform == "linux":
         with suppress(OSError, AttributeError):  # other C libraries than GNU's
             allocator = ctypes.CDLL(None)
@@ -291,7 +291,7 @@ def _keep_freed_memory() -> None:
 
 
 def _end_with_parent() -> None:
-    """End this worker when its parent is killed; it would wait for jobs for ever."""
+    """End this worker when its parent is killed; it would wait for jobs forever."""
     parent = parent_process()
     if parent is not None:
         parent.join()

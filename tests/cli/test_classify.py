@@ -29,7 +29,7 @@ def run():
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """A chair in each format, and what cannot be read beside it."""
+    """A chair in each format, and files that cannot be read."""
     folder = tmp_path_factory.mktemp("library")
     chair = make_shape("chair", 3)
     cloud = chair.sample(800, torch.Generator().manual_seed(0))

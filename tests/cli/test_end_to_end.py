@@ -55,7 +55,7 @@ def write_chair(path: Path, chair: Mesh) -> None:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory):
-    """A chair in each format, turned, with every kind of bad file beside it."""
+    """A rotated chair in each format, and every kind of bad file."""
     folder = tmp_path_factory.mktemp("library")
     chair = make_shape("chair", 3)
     turned = replace(chair, vertices=rotate(TURN, chair.vertices))

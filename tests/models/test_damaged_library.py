@@ -21,7 +21,7 @@ COUNT = 300
 
 @pytest.fixture
 def index(small_model, tmp_path, monkeypatch) -> Path:
-    """A library with 300 shapes in its graph, and 5 beside it."""
+    """A library with 300 shapes in its graph, and 5 that are not in it."""
     monkeypatch.setattr(graph, "EXACT_ROWS", COUNT)
     answers = make_answers(small_model, COUNT + 5)
     with edit_library(tmp_path / "index", small_model) as library:

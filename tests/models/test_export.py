@@ -14,8 +14,8 @@ from qecnet.cli.main import app
 from qecnet.compiled import use_compiled_operators
 from qecnet.datasets import make_shape
 from qecnet.geometry import PrepareConfig
-from qecnet.models import Model
-from qecnet.models.export import ExportModule, example_inputs, export_onnx, largest_difference, list_inputs
+from qecnet.models import ExportModule, Model, example_inputs, export_onnx, list_inputs
+from qecnet.models.export import largest_difference
 from qecnet.nn import (
     Calibration,
     FeatureConfig,

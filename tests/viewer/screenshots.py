@@ -10,7 +10,7 @@ from benchmarks.browser import Page, chromium, resize, viewer
 
 
 def take(folder: Path) -> None:
-    """A rotated chair beside the prediction of the baseline, the votes for its pose, what a camera sees of it, likely
+    """A rotated chair next to the prediction of the baseline, the votes for its pose, what a camera sees of it, likely
     orientations, and a narrow window."""
     with viewer() as (address, _), chromium(1400, 900) as driver:
         page = Page(driver, address)

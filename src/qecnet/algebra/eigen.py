@@ -120,7 +120,7 @@ def _packing(like: Tensor) -> Tensor:
 
 
 def _power_limit(a: Packed, squarings: int) -> Packed:
-    """Square, normalise, repeat; then read the eigenvector off the column that carries most of it."""
+    """Square, normalise, repeat; then take the eigenvector from the column with the largest diagonal entry."""
     for step in range(squarings):
         if step % 3 == 0:  # three squarings from trace 1 stay above 4⁻⁷: no need to divide more often
             inverse = 1 / _one_if_zero(_trace(a))
@@ -149,7 +149,7 @@ def _one_if_zero(x: Tensor) -> Tensor:
 
 
 def _square(a: Packed) -> Packed:
-    # In place where a temporary would be thrown away anyhow: memory traffic is what this costs in eager mode.
+    # In place where a temporary would be discarded anyway: memory traffic is what this costs in eager mode.
     a00, a01, a02, a03, a11, a12, a13, a22, a23, a33 = a
     s01, s02, s03, s12, s13, s23 = a01 * a01, a02 * a02, a03 * a03, a12 * a12, a13 * a13, a23 * a23
     b00 = (s01 + s02).add_(s03).addcmul_(a00, a00)
@@ -171,7 +171,7 @@ def _square(a: Packed) -> Packed:
 
 
 def _indefiniteness(a: Packed, squared: Packed) -> Tensor:
-    """How much of the identity to add so that no negative eigenvalue can win the squaring; 0 for moments. → (...).
+    """How much of the identity to add so that no negative eigenvalue dominates after squaring; 0 for moments. → (...).
 
     A symmetric matrix has a negative eigenvalue exactly if one of the elementary symmetric polynomials of its
     eigenvalues is negative; Newton's identities give those from traces of powers. The amount is Wolkowicz and Styan's

@@ -1,4 +1,4 @@
-"""Any number of files, on one machine or many: results are kept, so that a run that was stopped goes on."""
+"""Runs over any number of files, on one machine or many: results are stored, so that an interrupted run resumes."""
 
 from qecnet.bulk.cluster import share_on_ray
 from qecnet.bulk.connection import check_address

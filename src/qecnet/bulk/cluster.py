@@ -1,7 +1,7 @@
 """Work shared out on a Ray cluster: one actor per core, which gets the model once and does one job after another.
 
-Ray's actors rather than Ray Data: a job that kills its process has to be told from its neighbours, and Ray Data ends
-the whole run when a block has failed too often.
+Ray's actors rather than Ray Data: a job that kills its process must not affect others, and Ray Data ends the whole run
+when a block has failed too often.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def share_on_ray(
         timeout: seconds that a job may take.
 
     Yields:
-        Each job and its results, or why there are none: its worker or its machine died, or it took too long.
+        Each job and its results, or why it has none: its worker or its machine died, or it took too long.
 
     Raises:
         ValueError: Ray is not installed, the address does not answer, or no worker can start; one sentence.
@@ -81,7 +81,7 @@ class Worker:
         self.work = work
 
     def versions(self) -> str:
-        """What answers depend on besides the model; also says that the worker is ready."""
+        """What answers depend on besides the model; the worker is ready when it has returned this."""
         return _versions()
 
     def do(self, job: FileBatch) -> list[Any]:

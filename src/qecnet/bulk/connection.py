@@ -1,4 +1,4 @@
-"""Connecting to a Ray cluster, or one sentence that says why not: Ray itself would wait, or print a traceback."""
+"""Connect to a Ray cluster, or explain in one sentence why that fails: Ray itself would wait, or print a traceback."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_address(address: str) -> None:
 
 
 def _check_cluster(address: str) -> None:
-    """Raise a ValueError unless a Ray cluster answers: Ray itself would wait for one without end."""
+    """Raise a ValueError unless a Ray cluster answers: Ray itself would wait forever."""
     command = [sys.executable, "-m", "ray.scripts.scripts", "status"]
     remedy = "start one with ray start --head, or give --ray local"
     try:
@@ -82,9 +82,9 @@ def connect(address: str, workers: int | None) -> Any:
         cores = workers or os.cpu_count()
         options |= {"num_cpus": cores, "include_dashboard": False, "object_store_memory": _STORE_BYTES}
     try:
-        with discard_stderr():  # Ray's own code says there that it was asked to say little
+        with discard_stderr():  # Ray reports its own log settings there
             ray.init(address, **options)
-    except (Exception, SystemExit) as error:  # Ray leaves the program when its own process has no answer
+    except (Exception, SystemExit) as error:  # Ray exits the program when its own process does not answer
         raise ValueError(
             f"{address}: cannot connect to this Ray cluster ({first_line(Exception(str(error)))}); make this machine "
             "one of its nodes with ray start --address, or give --ray local"

@@ -1,4 +1,4 @@
-"""What a run has done so far, in an SQLite file that survives any interruption: one row for each file."""
+"""The progress of a run in an SQLite file that survives any interruption: one row for each file."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _BUSY = "is in use by another run; wait for it, or choose another name"
 class Journal:
     """The rows of a run. One process at a time has it open.
 
-    Each file is pending, done (it has a row) or failed (it has an error). Nothing is kept before `commit`.
+    Each file is pending, done (it has a row) or failed (it has an error). Nothing is stored before `commit`.
 
     Args:
         path: the SQLite file; created if it is missing.
@@ -78,11 +78,15 @@ class Journal:
         return decode(parse_object(text, self.path), Origin, self.path), bool(finished)
 
     def close(self) -> None:
-        """Forget what was not committed."""
+        """Close the file, without what was not committed."""
         self._base.close()
 
     def commit(self, *, finished: bool = False) -> None:
-        """Make everything so far survive; `finished` says that nothing is pending."""
+        """Store everything so far.
+
+        Args:
+            finished: whether nothing is pending.
+        """
         with self._errors():
             self._base.execute("UPDATE about SET finished = ?", [finished])
             self._base.commit()
@@ -100,12 +104,15 @@ class Journal:
         """Make those files pending that are new or have changed.
 
         Args:
-            files: paths, in any order; one that comes twice counts once.
-            fail: told of each file that cannot be done, and why; it is kept as failed.
+            files: paths, in any order; repeated ones count once.
+            fail: called for each file that cannot be processed, with the reason; the file is recorded as failed.
             retry: whether to make files pending that failed before.
-            fail_before: told of each of these files and why it failed, unless they are made pending.
+            fail_before: called for each of these files with the reason, unless they are made pending.
             output_of: the file that a file is written to, if the command writes any.
             overwrite: whether to write to files that exist and that this journal did not write.
+
+        Returns:
+            How many files are pending, done and failed.
         """
         counts = PlanCounts()
         with self._errors():
@@ -121,7 +128,7 @@ class Journal:
                     counts.failed_before += 1
                     fail_before(Failure(file, known.error or ""))
                     continue
-                if stamp is None and known.row is not None:  # what it gave is kept: a disk may be absent for a while
+                if stamp is None and known.row is not None:  # its result is kept: a disk may not be mounted
                     counts.missing += 1
                     fail(Failure(file, problem))
                     continue
@@ -148,7 +155,7 @@ class Journal:
         return ""
 
     def pending(self) -> Iterator[str]:
-        """The files that are pending, in order; those that are recorded meanwhile do not come again."""
+        """The files that are pending, in order, without those that are recorded in the meantime."""
         last = b""
         while True:
             query = f"SELECT file FROM files WHERE {_PENDING} AND file > ? ORDER BY file LIMIT {_PAGE}"
@@ -160,7 +167,12 @@ class Journal:
                 yield os.fsdecode(last)
 
     def record(self, file: str, result: Row | Failure) -> None:
-        """Keep what a pending file gave."""
+        """Record the result of a pending file.
+
+        Args:
+            file: its path.
+            result: its row, or why it failed.
+        """
         row = None if isinstance(result, Failure) else json.dumps(result, allow_nan=False)
         error = result.error if isinstance(result, Failure) else None
         update = "UPDATE files SET row = ?, error = CAST(? AS TEXT) WHERE file = ?"
@@ -174,7 +186,7 @@ class Journal:
         return count
 
     def rows(self) -> Iterator[tuple[bytes, int, Row]]:
-        """Key, time of change and row of each file that is done or failed, sorted by key."""
+        """Key, modification time and row of each file that is done or failed, sorted by key."""
         query = "SELECT file, modified, row, error FROM files WHERE row IS NOT NULL OR error IS NOT NULL ORDER BY file"
         with self._errors():
             for key, modified, row, error in self._base.execute(query):
@@ -198,7 +210,7 @@ class PlanCounts:
 
 
 class _State(NamedTuple):
-    """What a journal has of a file."""
+    """The state of a file in a journal."""
 
     size: int | None = None
     modified: int | None = None
@@ -229,7 +241,7 @@ def _encode(text: str | None) -> bytes | None:
 
 
 def _stamp_or_problem(file: str) -> tuple[tuple[int, int] | None, str]:
-    """A file's size in bytes and time of change in nanoseconds, or why there is none."""
+    """A file's size in bytes and modification time in nanoseconds, or why it has none."""
     try:
         stamp = read_stamp(file)
     except OSError as error:

@@ -20,9 +20,11 @@ class Origin:
 
     Attributes:
         command: the name of the command.
-        model: the name of the model, for messages; `key` is the hash of its weights.
+        model: the name of the model, for messages.
+        key: a hash of its weights.
         options: the options that change rows, as JSON.
         columns: names and kinds of the values in a row.
+        version: of the format of journals.
     """
 
     command: str
@@ -33,11 +35,26 @@ class Origin:
     version: int = _VERSION
 
     def fits(self, other: Origin) -> bool:
-        """Whether rows of both may be in one table; the name of the model does not matter, only its weights."""
+        """Check whether rows of both may be in one table; of the model, only the weights matter, not the name.
+
+        Args:
+            other: the origin to compare with.
+
+        Returns:
+            True if they may.
+        """
         return replace(self, model="") == replace(other, model="")
 
     def check_journal(self, path: Path, theirs: Origin) -> None:
-        """Raise a ValueError of one sentence unless a journal with that origin belongs to this run."""
+        """Check that a journal belongs to this run.
+
+        Args:
+            path: of the journal, for the message.
+            theirs: its origin.
+
+        Raises:
+            ValueError: if it does not; one sentence.
+        """
         remedy = "choose another name, or delete the results and their journal"
         if theirs.version != self.version or (theirs.command == self.command and theirs.columns != self.columns):
             raise ValueError(f"{path}: was written by another version of qecnet; {remedy}")

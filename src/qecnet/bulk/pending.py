@@ -1,4 +1,4 @@
-"""A run over any number of files that can be stopped at any moment and goes on where it stopped."""
+"""A run over any number of files that can be stopped at any time and resumes where it stopped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SECONDS = 5.0
 
 @dataclass
 class Progress:
-    """How far a run is.
+    """The progress of a run.
 
     Attributes:
         total: the number of files to do.
@@ -39,7 +39,7 @@ class Progress:
 
     @property
     def seconds_left(self) -> float | None:
-        """At that rate; None while there is none."""
+        """The remaining time at that rate; None while the rate is not known."""
         return (self.total - self.done) / self.rate if self.done else None
 
 

@@ -25,14 +25,19 @@ def journal_path(results: Path) -> Path:
         results: the file.
 
     Returns:
-        A path beside it.
+        A path in the same folder.
     """
     return results.with_name(results.name + _JOURNAL)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """One of `count` parts of a run; `number` is from 1 to `count`."""
+    """One part of a run.
+
+    Attributes:
+        number: of this part, from 1 to `count`.
+        count: number of parts.
+    """
 
     number: int
     count: int
@@ -43,10 +48,16 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Shard:
-        """Read `3/16`.
+        """Parse a shard.
+
+        Args:
+            text: such as `3/16`.
+
+        Returns:
+            The shard.
 
         Raises:
-            ValueError: it is no shard; one sentence.
+            ValueError: if it is not a shard; one sentence.
         """
         found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
         if not found:
@@ -54,7 +65,7 @@ class Shard:
         return cls(int(found[1]), int(found[2]))
 
     def select(self, files: Iterable[Path], folder: Path | None = None) -> Iterator[Path]:
-        """The files of this shard: about one in `count`.
+        """Select the files of this shard: about one in `count`.
 
         The shard of a file depends on its path alone, so that it is the same when other files come and go, and on
         machines that have the folder elsewhere.
@@ -62,6 +73,9 @@ class Shard:
         Args:
             files: those of all shards.
             folder: the folder that the paths of files are taken relative to; by default they are taken as they are.
+
+        Returns:
+            Those of this shard, in the same order.
         """
         return (file for file in files if self._number_of(file, folder) == self.number)
 
@@ -71,7 +85,14 @@ class Shard:
         return int.from_bytes(digest, "big") % self.count + 1
 
     def results_path(self, results: Path) -> Path:
-        """Where this part's results go: `results-03-of-16.parquet` for `results.parquet`."""
+        """Name the file for the results of this shard.
+
+        Args:
+            results: for all shards, such as `results.parquet`.
+
+        Returns:
+            For this shard, such as `results-03-of-16.parquet`.
+        """
         number = str(self.number).zfill(len(str(self.count)))
         return results.with_name(f"{results.stem}-{number}-of-{self.count}{results.suffix}")
 
@@ -109,7 +130,7 @@ def find_shards(whole: Path, ending: str, *, partial: bool) -> list[Path]:
     """Find the parts of a whole, in order: `index-01-of-16` and so on of `index`.
 
     Args:
-        whole: the path whose parts are beside it.
+        whole: the path whose parts are in the same folder.
         ending: the end of its name, which is the end of theirs, too.
         partial: whether some may be missing.
 

@@ -1,4 +1,4 @@
-"""Results as Parquet, CSV or JSON lines: one row for each file, whatever it gave."""
+"""Results as Parquet, CSV or JSON lines: one row for each file, with its values or its error."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal, TextIO
 from qecnet.files import find_write_obstacle, name_write_errors, replace_when_done
 
 Row = dict[str, Any]
-"""What is known of a file: `file` and either `error` or the values of all columns."""
+"""The result for a file: `file` and either `error` or the values of all columns."""
 Columns = Mapping[str, Literal["text", "number", "quaternion", "scores", "vector", "length"]]
 """Names and kinds of the values in a row, without `file` and `error`."""
 _LAST = ("vector", "length")
@@ -42,7 +42,7 @@ def check_results_path(path: Path) -> Callable[[Path, Iterable[Row], Columns], N
     """Find the function that writes a file of results.
 
     Args:
-        path: the file, whose suffix says the format.
+        path: the file, whose suffix determines the format.
 
     Returns:
         The function, which is given the path, the rows and the columns.

@@ -16,20 +16,20 @@ T = TypeVar("T")
 FileBatch = tuple[str, ...]
 """A job: at most `BATCH` files."""
 _ATTEMPTS = 3
-"""How often a file may be alone in a worker that dies. Once may be a machine that was switched off."""
+"""How often a file may be alone in a worker that dies; once could be a machine that was switched off."""
 
 
 class CannotWrite(OSError):
-    """The disk that files are written to is full or read-only: no other file would fare better, so the run ends."""
+    """The disk that files are written to is full or read-only, which holds for all files, so the run ends."""
 
 
 @dataclass(frozen=True)
 class Work(Generic[T]):
-    """What is done with files: sent to each worker once, and called there with one job after another.
+    """The work on files: sent to each worker once, and called there with one job after another.
 
     Attributes:
-        model: predicts them.
-        describe: turns an answer into what is kept of it, or writes a file; runs in the worker.
+        model: predicts the files.
+        describe: converts an answer to the result that is stored, or writes a file; runs in the worker.
         options: further arguments of `Model.predict_batch`; JSON can hold them.
     """
 
@@ -48,7 +48,7 @@ class Work(Generic[T]):
             return [one if isinstance(one, Failure) else self.describe(one) for one in answers]
         except CannotWrite:
             raise
-        except Exception as error:  # a fault in a reader that one file in a million finds must not end the run
+        except Exception as error:  # a bug in a reader that only one file triggers must not end the run
             if len(files) > 1:
                 return [result for file in files for result in self((file,))]
             kind = type(error).__name__

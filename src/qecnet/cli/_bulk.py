@@ -41,7 +41,7 @@ class BulkOptions(NamedTuple):
 
 
 def check_bulk_options(options: BulkOptions, results_option: str) -> None:
-    """Raise a ValueError for options that make sense with a file of results only."""
+    """Raise a ValueError for options that need a file of results."""
     given = {"--ray": options.ray, "--shard": options.shard, "--retry-failed": options.retry_failed}
     if options.results is None and (alone := [name for name, value in given.items() if value]):
         raise ValueError(f"{alone[0]} needs a file of results; name it with {results_option} results.csv")
@@ -117,7 +117,7 @@ def _only_folder(options: BulkOptions) -> Path | None:
 def _do_pending(
     journal: Journal, work: Work[Row], options: BulkOptions, pending: int, failures: FailureLog
 ) -> tuple[Progress, bool]:
-    """How far the run came, and whether it was interrupted."""
+    """The progress of the run, and whether it was interrupted."""
     from qecnet.bulk import Progress, do_pending
 
     progress = Progress(pending)
@@ -158,7 +158,7 @@ def share_answers(
 
 
 def _pack(answer: Answer) -> bytes:
-    """An answer as bytes: torch would send each tensor by a file handle of its own."""
+    """An answer as bytes: torch would send each tensor as a separate file handle."""
     from qecnet.models import hash_answer
 
     return pickle.dumps(hash_answer(answer))

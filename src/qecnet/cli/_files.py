@@ -75,7 +75,7 @@ def iterate_shapes(arguments: Iterable[str], listed: str | None, fail: Callable[
 
 
 def _lines(listed: str | None) -> Iterator[str]:
-    """The lines of a list, but for empty ones."""
+    """The lines of a list, without empty ones."""
     if listed is None:
         return
     try:

@@ -25,14 +25,14 @@ def write_npz(path: Path, prepared: OrientedPoints) -> None:
 
 
 def _axes(prepared: OrientedPoints) -> tuple[Tensor, Tensor]:
-    """Where the valid frames stand (V, 3), and the tips (V, 3, 3) of their x, y and z, at radius 1."""
+    """Positions (V, 3) of the valid frames, and the tips (V, 3, 3) of their x, y and z, at radius 1."""
     origins = prepared.positions[prepared.valid].double()
     columns = to_matrix(prepared.frames[prepared.valid].double())
     return origins, origins[:, None] + AXIS_LENGTH * columns.transpose(1, 2)
 
 
 def write_ply(path: Path, prepared: OrientedPoints) -> None:
-    """Edges from each valid frame's place along its axes, x red, y green, z blue, in the user's coordinates."""
+    """Edges from each valid frame's position along its axes, x red, y green, z blue, in the user's coordinates."""
     origins, tips = _axes(prepared)
     ends = torch.stack([origins[:, None].expand_as(tips), tips], dim=2).reshape(-1, 3)
     colours = np.repeat(np.tile(255 * np.eye(3, dtype=np.uint8), (len(origins), 1)), 2, axis=0)

@@ -51,7 +51,7 @@ def _substitute(error: UnicodeError) -> tuple[str, int]:
 
 
 def discard_output() -> None:
-    """Send the rest of standard output nowhere, so that Python does not report a closed pipe when it exits."""
+    """Discard the rest of standard output, so that Python does not report a closed pipe when it exits."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -64,7 +64,7 @@ def angle_about_axis(pose: Sequence[float]) -> str:
 
 
 def print_table(columns: dict[str, int], rows: Iterable[tuple[str, ...]], first_width: int) -> None:
-    """Print each row as soon as it is there; a column's width is negative where it is aligned to the right.
+    """Print each row as soon as it is available; a column's width is negative where it is aligned to the right.
 
     Args:
         columns: headings and widths of all columns but the first.
@@ -88,7 +88,7 @@ def print_table(columns: dict[str, int], rows: Iterable[tuple[str, ...]], first_
 
 
 def check_writable(path: Path, force: bool, suffixes: tuple[str, ...]) -> None:
-    """Refuses, before any work is done, an output that exists or cannot be written."""
+    """Refuse an output that exists or cannot be written, before any work is done."""
     if path.suffix.lower() not in suffixes:
         raise ValueError(refuse_type(path, suffixes))
     if not path.parent.is_dir():
@@ -104,7 +104,7 @@ def check_writable(path: Path, force: bool, suffixes: tuple[str, ...]) -> None:
 
 
 def refuse_type(path: Path, suffixes: Sequence[str]) -> str:
-    """The sentence for an output file whose extension is none of those that can be written."""
+    """The sentence for an output file whose extension cannot be written."""
     *most, last = (f"*{suffix}" for suffix in suffixes)
     names = f"{', '.join(most)} or {last}" if most else last
     return f"{path}: cannot write this type of file; name it {names}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Placement(NamedTuple):
-    """Where files of a bulk run go: each keeps its place below a folder that was given, or else its whole path."""
+    """Where files of a bulk run go: each keeps its path below a folder that was given, or else its whole path."""
 
     out: str
     folders: tuple[str, ...]
@@ -88,7 +88,7 @@ def output_suffixes(source: Path) -> tuple[str, ...]:
 
 
 def _check_targets(targets: dict[Path, Path], force: bool) -> Iterator[Failure]:
-    """Finds, before any work is done, outputs that cannot be written."""
+    """Find outputs that cannot be written, before any work is done."""
     from qecnet.files import find_write_obstacle
     from qecnet.models import Failure
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from qecnet.formats import Motion
     from qecnet.models import Alignment
 
-_UNLIKE = 4.0  # shapes of one class that differ more than this in size have other units
+_UNLIKE = 4.0  # shapes of one class whose sizes differ by a larger factor probably have different units
 _DOUBTFUL = 0.5  # confidences below this are reported
 
 

@@ -157,7 +157,7 @@ def _add_answers(
     progress: Progress,
     failures: FailureLog,
 ) -> None:
-    """Add answers to a library, also those that are there when it is interrupted."""
+    """Add answers to a library, including those that are available when it is interrupted."""
     from qecnet.models import Failure, extend
 
     show, start = ProgressLine(), monotonic()

@@ -66,7 +66,7 @@ class LazyGroup(TyperGroup):
                 return super().main(*args, **options)
             finally:
                 sys.stdout.flush()
-        except BrokenPipeError:  # the reader, such as `head`, has what it wanted
+        except BrokenPipeError:  # the reader, such as `head`, has closed it
             discard_output()
             sys.exit(1)
 

@@ -73,7 +73,7 @@ def _as_c(argument: float | Tensor | NDArray[Any] | None) -> ctypes.c_long | cty
 
 @functools.cache
 def _library() -> ctypes.CDLL | None:
-    """The library that was compiled from the sources beside this file, for the highest level of this processor."""
+    """The library that was compiled from the sources in this folder, for the highest level of this processor."""
     folder = Path(__file__).parent
     sources = sorted([*folder.glob("*.cpp"), *folder.glob("*.h")])
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]

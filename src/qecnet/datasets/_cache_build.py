@@ -16,7 +16,7 @@ from qecnet.workers import in_order
 
 @dataclass(frozen=True)
 class Task:
-    """What is done with each shape; `subsampling` is the layout of one `OrientedPoints` in the file."""
+    """How each shape is sampled and prepared; `subsampling` is the layout of one `OrientedPoints` in the file."""
 
     config: PrepareConfig
     subsamplings: int
@@ -28,12 +28,12 @@ class Task:
 
 
 def records(items: Sequence[Item], first: int, task: Task, workers: int) -> Generator[bytes]:
-    """The records of items from number `first` on, in order; the number of workers does not change them."""
+    """The records of items from number `first` on, in order, whatever the number of workers."""
     yield from in_order(_record, ((number, items[number], task) for number in range(first, len(items))), workers)
 
 
 def _record(number: int, item: Item, task: Task) -> bytes:
-    """One shape's subsamplings, each drawn with a generator of its own."""
+    """One shape's subsamplings, each sampled with its own generator."""
     shape = item.load()
     rows = np.zeros(task.subsamplings, task.subsampling)
     for s in range(task.subsamplings):
@@ -47,7 +47,7 @@ def _record(number: int, item: Item, task: Task) -> bytes:
 def _subsample(shape: Mesh | PointCloud, s: int, task: Task, generator: torch.Generator) -> PointCloud:
     """The whole shape at one of several densities, or, in the last `task.views` subsamplings, a view of it.
 
-    A shape that cameras hardly see gives all of its points instead of a view.
+    For a shape that cameras hardly see, the result has all of its points instead of a view.
     """
     wholes = task.subsamplings - task.views
     if s >= wholes:

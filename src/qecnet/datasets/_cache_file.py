@@ -1,7 +1,7 @@
-"""How frames lie in a file: a header that says all about them, then one record a shape, each with its own checksum.
+"""The format of a file of frames: a header that describes them, then one record for each shape, with a checksum.
 
-The header follows from what was asked for, so a file of the same header holds the same frames. A file that is being
-built has the same form and fewer records, so that a build goes on where the records end.
+The header follows from the settings, so a file with the same header holds the same frames. A file that is being built
+has the same format and fewer records, so that a build resumes where the records end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _CHECKSUM = 4  # bytes, at the end of a record
 
 @dataclass(frozen=True)
 class Layout:
-    """What a header says.
+    """The content of a header.
 
     Attributes:
         key: everything that the frames depend on.
@@ -69,12 +69,12 @@ class Layout:
 
 
 def sealed(record: bytes, index: int) -> bytes:
-    """A record's bytes with their checksum, which is another one in another place of the file."""
+    """A record's bytes with their checksum, which also depends on the position in the file."""
     return record + zlib.crc32(record, index).to_bytes(_CHECKSUM, "little")
 
 
 def good_records(path: Path, layout: Layout) -> int:
-    """How many records, from the first on, are there and undamaged; −1 where the header is not the one of `layout`."""
+    """Count the undamaged records from the first on; −1 where the header is not the one of `layout`."""
     try:
         with path.open("rb") as file:
             if file.read(len(layout.header)) != layout.header:
@@ -97,7 +97,7 @@ def is_whole(path: Path, layout: Layout) -> bool:
 
 
 def read_layout(path: Path) -> Layout:
-    """What the header of a file says, or one sentence where it is none."""
+    """Read the header of a file; a ValueError if there is none."""
     with path.open("rb") as file:
         start = file.read(len(_MAGIC) + 8)
         length, checksum = np.frombuffer(start[len(_MAGIC) :].ljust(8, b"\0"), "<u4").tolist()

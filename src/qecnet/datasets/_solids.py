@@ -53,14 +53,14 @@ def translate(solid: Solid, x: float = 0, y: float = 0, z: float = 0) -> Solid:
 
 
 def tilt(solid: Solid, angle: float, at: tuple[float, float, float]) -> Solid:
-    """Turned about the axis through `at` along x: by a positive angle, what is above leans back, to +y."""
+    """Rotate about the axis through `at` along x: by a positive angle, what is above leans back, to +y."""
     cosine, sine = np.cos(angle), np.sin(angle)
     turn = np.array([[1, 0, 0], [0, cosine, sine], [0, -sine, cosine]])
     return Solid((solid.vertices - at) @ turn.T + at, solid.faces)
 
 
 def rotate_about_z(solid: Solid, angle: float) -> Solid:
-    """Turned about the z axis."""
+    """Rotate about the z axis."""
     cosine, sine = np.cos(angle), np.sin(angle)
     return Solid(solid.vertices @ np.array([[cosine, sine, 0], [-sine, cosine, 0], [0, 0, 1]]), solid.faces)
 

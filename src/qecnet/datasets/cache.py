@@ -36,7 +36,9 @@ class FrameCache:
 
     Attributes:
         path: the file.
-        classes: names of the classes; names: of the N shapes; labels: (N,) int64.
+        classes: names of the classes.
+        names: of the N shapes.
+        labels: (N,) int64.
         subsamplings: S, the number of subsamples of each shape.
     """
 

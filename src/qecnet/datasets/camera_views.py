@@ -27,7 +27,7 @@ _TRIALS = 8
 
 @dataclass(frozen=True)
 class ViewConfig:
-    """What a camera sees and how well; lengths are in radii of the shape, about the middle of its bounding box.
+    """Settings of cameras; lengths are in radii of the shape, about the middle of its bounding box.
 
     Attributes:
         cameras: least and largest number of cameras whose views are merged.
@@ -36,7 +36,7 @@ class ViewConfig:
         surface: number of points to sample from a mesh.
         noise: standard deviation of depth at distance 1; it grows with the square of the distance.
         grazing: cosine between surface and ray below which pixels are lost, the more the smaller it is; 0 loses none.
-        floor: probability that remains of the floor below the shape (z is up) are left, where a camera is above it.
+        floor: probability that a piece of the floor below the shape (z is up) is seen by a camera above it.
     """
 
     cameras: tuple[int, int] = (1, 1)
@@ -71,11 +71,12 @@ class View:
     """What cameras saw of a shape, in the shape's own coordinates.
 
     Attributes:
-        cloud: the visible points, without normals; of a single camera, `cloud.viewpoint` is its place.
-        cameras: (V, 3) float64, where they stood.
+        cloud: the visible points, without normals; with a single camera, `cloud.viewpoint` is its position.
+        cameras: (V, 3) float64, positions of the cameras.
         seen_by: (N,) int64, which camera saw each point.
         visible: share of the shape's surface that any of them sees, 0 to 1.
-        centre: (3,) float64, and radius: of the whole shape, the middle of its bounding box and the farthest point.
+        centre, radius: (3,) float64 and a number: the middle of the whole shape's bounding box, and the distance of its
+            farthest point from there.
     """
 
     cloud: PointCloud
@@ -234,7 +235,7 @@ def _in_front(depth: Array, image: Array, surface: Array, edge: float) -> tuple[
     for _ in range(2):
         front = _close_holes(front, 3 * width)
     along, across = (_fall(front, axis, width) for axis in (0, 1))
-    # A surface that falls away falls on within its own cell as it does from cell to cell.
+    # Within a cell, the depth of a tilted surface changes as much as from cell to cell.
     limit = front + 0.5 * width + np.minimum(along + across, _STEEPEST * width)
     cosine = width / np.sqrt(width**2 + along**2 + across**2 + 1e-12)
     return depth <= limit.ravel()[cell], cosine.ravel()[cell]
@@ -255,7 +256,7 @@ def _front(cell: Array, depth: Array, side: int) -> Array:
 
 
 def _close_holes(front: Array, gap: Array) -> Array:
-    """Bring cells forward that six of their eight neighbours lie well in front of: no point of the front hit them."""
+    """Bring cells forward if six of their eight neighbours are well in front: the front surface has no point there."""
     padded = np.pad(front, 1, constant_values=np.inf)
     shifts = [(i, j) for i in range(3) for j in range(3) if (i, j) != (1, 1)]
     around = np.stack([padded[i : i + len(front), j : j + len(front)] for i, j in shifts])

@@ -87,7 +87,7 @@ def list_members(path: Path) -> list[zipfile.ZipInfo]:
 
 
 def is_ignored(name: str) -> bool:
-    """Tell whether a file or folder is ignored: hidden ones, `README`, `LICENSE` and `__MACOSX` contain no shapes.
+    """Check whether a file or folder is ignored: hidden ones, `README`, `LICENSE` and `__MACOSX` contain no shapes.
 
     Args:
         name: its name, without its folder.
@@ -109,7 +109,7 @@ def _arrange(path: Path, entries: list[Entry]) -> tuple[list[Entry], bool]:
     while len({entry.parts[around] for entry in entries}) == 1 and min(len(e.parts) for e in entries) > around + depth:
         around += 1
     if around and (packs := sorted(p.name for p in path.glob("*.zip")) if path.is_dir() else []):
-        raise ValueError(f"{path}: holds {', '.join(packs)} beside folders; give the path of the one to open")
+        raise ValueError(f"{path}: holds {', '.join(packs)} besides folders; give the path of the one to open")
     if depth == 2 and not {entry.parts[around] for entry in entries}.isdisjoint(SPLITS):
         raise ValueError(f"{path}: has train or test where classes should be; {_LAYOUT}")
     for entry in entries:

@@ -1,6 +1,6 @@
-"""What every dataset is: class names, and for each split the labelled shapes, each loaded on request.
+"""Datasets: class names, and for each split the labelled shapes, each loaded on request.
 
-An item only knows where its shape is, so a dataset is light and can be sent to worker processes.
+An item only stores where its shape is, so a dataset is small and can be sent to worker processes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Source(Protocol):
 
     @property
     def stamp(self) -> str:
-        """Changes when the content does, and does not depend on where on this machine the content is."""
+        """A text that changes when the content does, and does not depend on where the content is stored."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ class Item:
         Args:
             count: Number of points to sample from a mesh; a stored cloud is returned whole.
             generator: Generator or seed of that sample.
+
+        Returns:
+            The cloud, in the shape's own coordinates.
         """
         shape = self.load()
         if isinstance(shape, PointCloud):
@@ -85,7 +88,13 @@ class Dataset:
         return f"Dataset({self.name}: {sizes}, {len(self.classes)} classes)"
 
     def items(self, split: str) -> tuple[Item, ...]:
-        """The items of a split.
+        """Get the items of a split.
+
+        Args:
+            split: its name, such as "train".
+
+        Returns:
+            The items, in a fixed order.
 
         Raises:
             ValueError: If there is no such split, or nothing in it.
@@ -96,12 +105,26 @@ class Dataset:
         return self.splits[split]
 
     def counts(self, split: str) -> dict[str, int]:
-        """The number of shapes of each class in a split."""
+        """Count the shapes of each class in a split.
+
+        Args:
+            split: its name; one that does not exist is empty.
+
+        Returns:
+            The number of shapes by class name.
+        """
         found = Counter(item.label for item in self.splits.get(split, ()))
         return {name: found[label] for label, name in enumerate(self.classes)}
 
     def fingerprint(self, split: str) -> str:
-        """A hash of the classes and of each item's label, name and content stamp, in order."""
+        """Hash the classes, and each item's label, name and content stamp, in order.
+
+        Args:
+            split: whose items.
+
+        Returns:
+            SHA-256, in hexadecimal.
+        """
         rows = [(item.label, item.name, item.source.stamp) for item in self.items(split)]
         return hashlib.sha256(json.dumps([self.classes, rows]).encode()).hexdigest()
 

@@ -14,7 +14,11 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class SymmetryGroup:
-    """`order` evenly spaced rotations about z, including the identity; all rotations about z if `order` is None."""
+    """A group of rotations about z.
+
+    Attributes:
+        order: number of evenly spaced rotations, including the identity; None for all rotations about z.
+    """
 
     order: int | None
 

@@ -1,4 +1,4 @@
-"""The paper's Tables 1 and 2, with what was measured here beside the published figures."""
+"""The paper's Tables 1 and 2, with what was measured here next to the published figures."""
 
 from __future__ import annotations
 

@@ -19,13 +19,17 @@ _FEWEST_POINTS = 16
 class Corruption:
     """One kind of corruption at one level.
 
-    - frames: the share of local reference frames that is kept (the paper's Table 3).
-    - points: how many points are kept (LRF-2K, LRF-1K of that table).
-    - noise: the standard deviation of normal noise, in radii of the cloud.
-    - outliers: the share of points that are moved to a random place in the ball around the shape.
-    - occlusion: the share of points that a plane of random direction cuts off.
-    - viewpoint: the camera's distance in radii; points that are hidden from it are removed.
-    - density: points are kept with a probability that falls along a random direction to e to minus this.
+    Attributes:
+        kind: "frames", "points", "noise", "outliers", "occlusion", "viewpoint" or "density".
+        level: what it means depends on the kind:
+
+            - frames: the share of local reference frames that is kept (the paper's Table 3).
+            - points: how many points are kept (LRF-2K, LRF-1K of that table).
+            - noise: the standard deviation of normal noise, in radii of the cloud.
+            - outliers: the share of points that are moved to a random position in the ball around the shape.
+            - occlusion: the share of points that a plane of random direction cuts off.
+            - viewpoint: the camera's distance in radii; points that are hidden from it are removed.
+            - density: points are kept with a probability that falls along a random direction to e to minus this.
     """
 
     kind: CorruptionKind

@@ -29,8 +29,9 @@ class FrameRepeatability:
         seed: of the sampling.
         radius_normals, radius_z_axis, radius_tangent: radii of the frames, medians over shapes, see `Radii`.
         valid: the share of places where both samples have a frame.
-        percentile_10 to percentile_90: of the angles between the two frames there, in degrees.
-        within_5 to within_30: the shares of these angles up to 5°, 15° and 30°. None if no place is valid.
+        percentile_10, percentile_25, percentile_50, percentile_75, percentile_90: of the angles between the two frames
+            there, in degrees; None if no place is valid.
+        within_5, within_15, within_30: the shares of these angles up to 5°, 15° and 30°; None if no place is valid.
     """
 
     method: Method

@@ -1,4 +1,4 @@
-"""What each measurement found: one dataclass per measurement, one JSON writer and one validating reader for all.
+"""Results of measurements: one dataclass per measurement, one JSON writer and one validating reader for all.
 
 Accuracies and other shares are 0..1, orientation errors are relative angular errors (angle/π, 0..1) unless the name
 says degrees. `None` marks a figure that has nothing to average.
@@ -33,9 +33,11 @@ HISTOGRAM_BINS = 36
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What every result says about itself.
+    """The fields that all results share.
 
     Attributes:
+        measurement: its name.
+        file: the pattern of the name of its file.
         protocol: how test views were made, see `qecnet.evaluation.protocols`.
         dataset: the dataset's name.
         classes: the classes that were measured.
@@ -115,7 +117,13 @@ class Accuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassificationResult(ModelResult):
-    """Table 1: accuracy on upright (`nr`) and on rotated views (`ar`), of which each shape has `rotations`."""
+    """Table 1: accuracy on upright and on rotated views.
+
+    Attributes:
+        rotations: number of rotated views of each shape.
+        nr: accuracy on upright views ("no rotation").
+        ar: accuracy on rotated views ("arbitrary rotation").
+    """
 
     measurement = "classification"
     rotations: int
@@ -143,7 +151,12 @@ class ErrorSummary:
 
 @dataclass(frozen=True, kw_only=True)
 class RotationErrors(ErrorSummary):
-    """Orientation errors of `count` views or pairs; `symmetric` takes them up to the class's symmetry."""
+    """Orientation errors of views or pairs.
+
+    Attributes:
+        count: number of views or pairs.
+        symmetric: the errors up to the symmetry of the class.
+    """
 
     count: int
     symmetric: ErrorSummary
@@ -187,7 +200,13 @@ MODES = ("canonical", "siamese", "category")
 
 @dataclass(frozen=True, kw_only=True)
 class RotationResult(ModelResult):
-    """Table 2: orientation errors over `rotations` of each of `resamplings` of a shape."""
+    """Table 2: orientation errors.
+
+    Attributes:
+        rotations: number of rotations of each resampling.
+        resamplings: number of resamplings of each shape.
+        modes: the errors, by what is compared.
+    """
 
     measurement = "rotation"
     rotations: int
@@ -219,7 +238,11 @@ class CorruptionScores:
 
 @dataclass(frozen=True, kw_only=True)
 class RobustnessResult(ModelResult):
-    """Table 3 and further: accuracy and orientation error on corrupted input."""
+    """Table 3 and further corruptions: accuracy and orientation error on corrupted input.
+
+    Attributes:
+        levels: the scores at each level of each corruption.
+    """
 
     measurement = "robustness"
     levels: tuple[CorruptionScores, ...]
@@ -236,9 +259,9 @@ class ViewScores:
 
     Attributes:
         views: number of views.
-        accuracy: share of right classes; None for a dataset without the model's classes.
-        up10: share with the up direction within 10°, and up_degrees: its median error.
-        pose15: share with the orientation within 15°, up to symmetry, and pose_degrees: its median error.
+        accuracy: share of correct classes; None for a dataset without the model's classes.
+        up10, up_degrees: share with the up direction within 10°, and its median error.
+        pose15, pose_degrees: share with the orientation within 15°, up to symmetry, and its median error.
         pose15_known_up, accuracy_known_up: these shares where the up direction is given.
         centre: median distance of the predicted centre from the mean of the whole shape's points, in its radii.
         size: median relative error of the predicted radius.
@@ -262,9 +285,12 @@ class ViewScores:
 
 @dataclass(frozen=True, kw_only=True)
 class ViewsResult(ModelResult):
-    """Views of one side: scores of whole shapes and of views, by visible share, and by class or form.
+    """Views of one side, compared with whole shapes.
 
     Attributes:
+        groups: scores of "whole" shapes, of "views", and of views by visible share.
+        whole_by_kind: scores of whole shapes by class; for a dataset without the model's classes, by form.
+        views_by_kind: the same of views.
         no_answer: how many whole shapes and views the model had no answer for (flat, or too few points in view); they
             are in none of the scores.
         points: the median number of points in a view.
@@ -299,7 +325,15 @@ class StageAccuracy:
 
 @dataclass(frozen=True, kw_only=True)
 class EquivarianceResult(ModelResult):
-    """How much a rotation changes predictions: by the network alone, by the frames, and by resampling."""
+    """How much a rotation changes predictions.
+
+    Attributes:
+        rotations: number of rotated views of each shape.
+        network: changes by the network alone: frames are rotated with the points.
+        frames: with frames estimated again.
+        resampled: with resampled points as well.
+        accuracy: at each of these stages.
+    """
 
     measurement = "equivariance"
     rotations: int
@@ -315,8 +349,9 @@ class RetrievalScores:
 
     Attributes:
         queries: how many shapes have another one of their class.
-        map_micro: mean average precision over queries, and map_macro: over classes.
-        nearest_micro: the share of queries whose nearest neighbour is of their class, and nearest_macro: over classes.
+        map_micro, map_macro: mean average precision over queries, and over classes.
+        nearest_micro, nearest_macro: share of queries whose nearest neighbour is of their class, over queries and over
+            classes.
     """
 
     queries: int
@@ -328,7 +363,11 @@ class RetrievalScores:
 
 @dataclass(frozen=True, kw_only=True)
 class RetrievalResult(ModelResult):
-    """Retrieval among the test shapes, each in one random pose, by method; "model" are the model's descriptors."""
+    """Retrieval among the test shapes, each in one random pose.
+
+    Attributes:
+        methods: scores by kind of descriptor; "model" is the model's.
+    """
 
     measurement = "retrieval"
     methods: Mapping[str, RetrievalScores]
@@ -364,16 +403,17 @@ class CalibrationSplit:
 
 @dataclass(frozen=True, kw_only=True)
 class CalibrationResult(ModelResult):
-    """The calibration fitted on held-out training shapes, and what it does there and on the test split.
+    """The calibration fitted on held-out training shapes, and its effect there and on the test split.
 
     Attributes:
         rotations: number of rotated views of each test shape.
-        temperature: of the classes, and orientation_temperature: of the candidates of a network that compares any.
+        temperature: of the classes.
+        orientation_temperature: of the candidates, of a network that compares any.
         bins: of the expected calibration error.
         held_out: of all held-out shapes with a class, whole and, after training on views, as views.
         test: of the test split, upright and rotated.
         candidate_sets: the share of held-out shapes whose smallest set of candidates with 90% of the probability holds
-            a right pose, by "whole" and "views"; None for a network that compares none.
+            a correct pose, by "whole" and "views"; None for a network that compares none.
     """
 
     measurement = "calibration"
@@ -389,7 +429,12 @@ class CalibrationResult(ModelResult):
 
 @dataclass(frozen=True, kw_only=True)
 class BaselineErrors(ErrorGroups):
-    """Errors of a method that aligns two clouds: mean processor seconds per pair, and pairs without an answer."""
+    """Errors of a method that aligns two clouds.
+
+    Attributes:
+        seconds: mean processor time per pair.
+        no_answer: number of pairs without a result.
+    """
 
     seconds: float | None
     no_answer: int
@@ -400,7 +445,10 @@ class PoseBaselinesResult(Result):
     """Alignment without learning, by method: two samplings of one shape, and two shapes of one class.
 
     Attributes:
+        pairs_per_class: number of pairs of each class.
         keep: the share of a stored cloud's points that a view has.
+        same_instance: errors between two samplings of one shape, by method.
+        category_level: errors between two shapes of one class, by method.
     """
 
     measurement = "pose-baselines"

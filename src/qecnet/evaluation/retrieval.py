@@ -1,4 +1,4 @@
-"""Retrieval: how well descriptors of rotated shapes find shapes of the same class, beside two without learning."""
+"""Retrieval: how well descriptors of rotated shapes find shapes of the same class, and two without learning."""
 
 from __future__ import annotations
 

@@ -98,6 +98,9 @@ class EvaluatedRun:
 
     Files are read on first use, and only once.
 
+    Attributes:
+        folder: of the run.
+
     Raises:
         ValueError: from any attribute whose file is damaged; one sentence that names the file.
     """

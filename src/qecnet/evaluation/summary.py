@@ -35,7 +35,14 @@ ERROR_HEAD = ("no-sym mean", "no-sym median", "all classes", "all, up to symmetr
 
 @dataclass(frozen=True)
 class SummaryTable:
-    """A table of text; the first `labels` columns are words, the others are figures."""
+    """A table of text.
+
+    Attributes:
+        title: above the table.
+        head: the headings of the columns.
+        rows: the cells of each row, as many as there are headings.
+        labels: number of columns, from the first on, that are words; the others are figures.
+    """
 
     title: str
     head: tuple[str, ...]

@@ -1,7 +1,7 @@
 """Orientation errors up to the rotations that leave a shape of its class looking the same.
 
 A class has one group, though its shapes differ (see `qecnet.datasets.symmetry`). A symmetric error is therefore too
-low for some shapes and too high for others; it is reported beside the plain error, never instead of it.
+low for some shapes and too high for others; it is reported along with the plain error, never instead of it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from pathlib import Path, PurePath
 
 
 def find_beside(folder: Path, reference: str, suffixes: set[str]) -> PurePath | None:
-    """The path below `folder` that a reference names: a regular file of these kinds, neither hidden nor a link."""
+    """The path below `folder` that a reference names: a regular file with such a suffix, neither hidden nor a link."""
     name = PurePath(reference.replace("\\", "/"))
     if name.suffix.lower() not in suffixes or name.is_absolute() or "\0" in str(name):
         return None

@@ -102,7 +102,7 @@ def _floats(block: bytes) -> NDArray[np.float64]:
 
 
 def _read_words(block: bytes, dtype: type[np.generic]) -> NDArray[Any]:
-    """NumPy's values of words; a ValueError at a bad word, where older NumPy warns and makes up a number."""
+    """NumPy's values of words; a ValueError for an invalid word, where older NumPy warns and returns some number."""
     with warnings.catch_warnings():
         warnings.simplefilter("error", DeprecationWarning)
         try:

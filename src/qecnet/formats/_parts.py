@@ -20,7 +20,7 @@ class Malformed(ValueError):
 class Parts(NamedTuple):
     """points: (N, 3) float64; faces: (F, 3) int64 or None for a cloud; normals: (N, 3) float64 or None.
 
-    viewpoint: (3,) float64, where the camera was, or None if the file does not say.
+    viewpoint: (3,) float64, the position of the camera, or None if the file does not have it.
     """
 
     points: NDArray[np.float64]
@@ -57,7 +57,7 @@ def triangulate(corners: NDArray[np.int64], sizes: NDArray[np.int64]) -> NDArray
 
 def to_integers(values: NDArray[np.float64]) -> NDArray[np.int64]:
     """Counts and indices of a file as int64."""
-    integers = values.astype(np.int64)  # NaN and what int64 cannot hold come out as some other number
+    integers = values.astype(np.int64)  # NaN and values beyond int64 become some other number
     if (integers != values).any():
         raise Malformed("has an index or a count that is not a whole number; the file is damaged")
     return integers

@@ -1,7 +1,7 @@
 """LAS and LAZ, the formats of laser scanners, through laspy. Takes the extra `qecnet[formats]`.
 
 LAZ is decoded on one thread: the threads of the parallel decoder are missing from a process that is forked after its
-first use, which then waits for them for ever.
+first use, which then waits for them forever.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _load(data: bytes) -> Any:
             return reader.read()
     except (Malformed, MemoryError):
         raise
-    except BaseException as error:  # the decoder of LAZ raises an exception of its own, which is no Exception
+    except BaseException as error:  # the decoder of LAZ raises its own exception, which is not a subclass of Exception
         if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
         raise Malformed(f"cannot be read as LAS or LAZ ({str(error)[:60]}); the file is damaged") from error

@@ -43,7 +43,7 @@ class _Header(NamedTuple):
     points: int
     encoding: bytes
     end: int
-    viewpoint: NDArray[np.float64] | None  # (7,), place and rotation WXYZ
+    viewpoint: NDArray[np.float64] | None  # (7,), position and rotation WXYZ
 
     @property
     def row(self) -> int:
@@ -54,7 +54,7 @@ def _parse(data: bytes) -> Parts:
     header = _parse_header(data)
     body = data[header.end :]
     if header.encoding == b"ascii":
-        # Text becomes float64 in memory, so that one reader does for all.
+        # Text is converted to float64 in memory, so that one reader is enough.
         header = header._replace(fields=[field._replace(type="=f8") for field in header.fields])
         body = parse_numbers(body).tobytes()
     elif header.encoding == b"binary_compressed":
@@ -116,10 +116,10 @@ def _parse_count(entries: dict[str, list[str]]) -> int:
 
 
 def _parse_viewpoint(entries: dict[str, list[str]]) -> NDArray[np.float64] | None:
-    """Where the camera was, (7,); None if the header does not say.
+    """The camera's position and rotation, (7,); None if the header does not have it.
 
-    VIEWPOINT is the camera's place and its rotation. Programs that know nothing write 0 0 0 1 0 0 0, so this counts
-    only for an organised cloud, which has the rows and columns of an image.
+    VIEWPOINT is the camera's position and rotation. Programs that do not know it write 0 0 0 1 0 0 0, so this value is
+    used only for an organised cloud, which has the rows and columns of an image.
     """
     words = entries.get("VIEWPOINT", _NO_VIEWPOINT)
     try:
@@ -237,7 +237,7 @@ def _encode_cloud(cloud: PointCloud) -> bytes:
     table = cloud_table(cloud)
     names = (XYZ + _NORMALS)[: table.shape[1]]
     viewpoint = _NO_VIEWPOINT
-    if cloud.viewpoint is not None:  # without a rotation; a place of 0 0 0 cannot be told from an unknown one
+    if cloud.viewpoint is not None:  # without a rotation; 0 0 0 cannot be distinguished from an unknown position
         viewpoint = [*(repr(float(value)) for value in cloud.viewpoint), *_NO_VIEWPOINT[3:]]
     every = {"SIZE": table.itemsize, "TYPE": "F", "COUNT": 1}
     lines = [

@@ -53,7 +53,7 @@ class _Contents(NamedTuple):
     elements: list[_Element]  # as the header declares them
     stored: list[_Element]  # as they are in `body`
     start: int  # of the body in the file
-    body: memoryview  # of a text file, its numbers as float64, so that one reader does for both
+    body: memoryview  # of a text file, its numbers as float64, so that one reader is enough
 
 
 def _parse(data: bytes) -> Parts:

@@ -103,7 +103,7 @@ def _check_gltf(document: dict[str, Any], size: int) -> None:
     outside = next((uri for uri in buffers if not uri.startswith(_INSIDE)), None)
     if outside is not None:
         raise Malformed(
-            f"keeps its data in another file ({outside[:40]}), which is not a .bin file beside or below it; "
+            f"keeps its data in another file ({outside[:40]}), which is not a .bin file in its folder or below; "
             "put it there, or save it as one GLB file"
         )
     if max(counts, default=0) > size:

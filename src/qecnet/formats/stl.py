@@ -15,7 +15,7 @@ from qecnet.formats._rewriting import find_triples, move_words
 from qecnet.formats.motion import Float64Array, Motion, check_single, needs_double, too_coarse
 from qecnet.geometry import Mesh
 
-_HEADER = 84  # 80 bytes of anything and the number of triangles
+_HEADER = 84  # 80 arbitrary bytes and the number of triangles
 _TRIANGLE = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 _MAGIC = re.compile(rb"solid\s", re.IGNORECASE)
 _VERTEX = re.compile(rb"^[ \t]*vertex[ \t]+([^\r\n]*)", re.MULTILINE | re.IGNORECASE)

@@ -1,7 +1,7 @@
-"""FLARE frames (Petrelli & Di Stefano 2012; paper, "Implementation details"), to the letter of PCL's estimator.
+"""FLARE frames (Petrelli & Di Stefano 2012; paper, "Implementation details"), exactly as PCL estimates them.
 
-z is fitted to what is near and takes the side of the neighbours' normals; x points, in the tangent plane, to the
-highest point of a ring around the place. Where PCL draws a random axis, a frame here is invalid.
+z is the normal of a plane fit, with the sign of the neighbours' normals; x points, in the tangent plane, to the
+highest point of a ring around the position. Where PCL chooses a random axis, the frame is invalid here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _FEWEST = 6
 
 
 class PointNormals:
-    """Normals of a cloud with their sides, those of its points fitted once, when they are first asked for."""
+    """Signed normals of a cloud; those of its points are fitted once, when they are first needed."""
 
     def __init__(self, cloud: Centred, radius: float, sign: Sign, dtype: torch.dtype) -> None:
         self._cloud, self._radius, self._sign, self._dtype = cloud, radius, sign, dtype
@@ -32,7 +32,7 @@ class PointNormals:
         )
 
     def of(self, points: Array) -> Array:
-        """(P, 3) normals of the cloud's points with these indices (P,); zero where there is no plane or no side."""
+        """(P, 3) normals of the cloud's points with these indices (P,); zero where there is no plane or no sign."""
         asked = np.zeros(len(self._known), bool)
         asked[points] = True
         new = np.flatnonzero(asked & ~self._known)
@@ -54,13 +54,13 @@ def flare_axes(
 def _z_axes(cloud: Centred, queries: Array, radius: float, normals: PointNormals) -> tuple[Array, Array]:
     """z (M, 3) and valid (M,): the plane fit within the z radius, on the side of the mean of its points' normals.
 
-    With fewer than six points to fit, the place's own normal stands in, as in PCL.
+    With fewer than six points to fit, the normal at the position is used instead, as in PCL.
     """
     rows, near, _ = pairs_within(cloud.tree, queries, radius)
     offsets = cloud.points[near] - queries[rows]
     (axes, valid, _), count = planes_of_offsets(rows, offsets, len(queries), cloud.rounding)
 
-    # A normal without a side is zero, and so drops out of the mean.
+    # A normal without a sign is zero, and so drops out of the mean.
     agreement = (normals.of(near) * axes[rows]).sum(1)
     side = np.bincount(rows, agreement, len(queries)) / np.maximum(count, 1)
     valid &= np.abs(side) > SIGN
@@ -75,10 +75,10 @@ def _z_axes(cloud: Centred, queries: Array, radius: float, normals: PointNormals
 def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[Array, Array]:
     """x (M, 3) and valid (M,): towards the ring's highest point above the tangent plane.
 
-    Of points equally high, as on any flat face, the one nearest the cloud's centre is taken: a rule that a rotation
-    does not change and that another sample of the same face follows too. Of mirror images, as a symmetric shape has
-    them, the one to the left of the way to the centre is taken, seen with z up. Where even that leaves several, there
-    is no x.
+    Of points that are equally high, as on any flat face, the one nearest the cloud's centre is taken: a rule that does
+    not depend on rotation and gives the same for another sample of the face. Of mirror images, as a symmetric shape
+    has them, the one to the left of the direction to the centre is taken, seen with z up. If several are left even
+    then, there is no x.
     """
     rows, near, distances = pairs_within(surface, queries, radii.tangent)
     valid = np.bincount(rows, minlength=len(queries)) >= _FEWEST
@@ -99,7 +99,7 @@ def _x_axes(surface: cKDTree, queries: Array, z: Array, radii: Radii) -> tuple[A
     x[found] = offsets[best] - heights[best, None] * z[found]
     length = np.sqrt(np.square(x).sum(1))
     seen[found] = length[found] > level
-    # The same position twice is no rival.
+    # A repeated position does not count as another point.
     rival = np.abs(offsets[kept] - offsets[best[of]]).max(1) > 4 * level
     seen[rows[kept[rival]]] = False
     return x / np.where(seen, length, 1)[:, None], valid & seen

@@ -16,7 +16,7 @@ TILT = np.radians(6.0)
 """How far an object is tilted to find out how steadily it stands: far enough to step over a rounded or worn edge."""
 
 _MERGED = np.cos(np.radians(4.0))  # points sampled on one flat face give hull faces that differ a little
-_FACES = 64  # merged faces that are compared, largest first: what is smaller than these is never steady
+_FACES = 64  # merged faces that are compared, largest first: smaller ones are never steady
 _DIRECTIONS = 32  # in which it is tilted
 _LEAST_HEIGHT = 0.05  # of the centre, so that flat objects do not divide by zero
 _RESOLUTION = 1e-5  # steadiness that differs by less is equal
@@ -46,7 +46,7 @@ def resting_directions(points: Array, most: int) -> Array:
         return np.stack((axes[:, 2], -axes[:, 2]))
     try:
         faces = _solid_faces(points) if extents == 3 else _sheet_faces(points, axes)
-    except QhullError:  # a cloud that is nearly flat may be too much for its arithmetic
+    except QhullError:  # its arithmetic may fail for a cloud that is nearly flat
         faces = _sheet_faces(points, axes)
     *merging, corners = faces
     down, lowest = _merge_faces(*merging)
@@ -66,7 +66,7 @@ def _solid_faces(points: Array) -> tuple[Array, Array, Array, Array]:
 
 
 def _sheet_faces(points: Array, axes: Array) -> tuple[Array, Array, Array, Array]:
-    """The same of a flat cloud, as a sheet of some thickness across the first axis: two sides, and its edges."""
+    """The same for a flat cloud, as a sheet of some thickness across the first axis: two sides, and its edges."""
     across, along = axes[:, 0], axes[:, 1:]
     flat = points @ along
     ring = ConvexHull(flat).vertices  # anticlockwise
@@ -85,7 +85,7 @@ def _sheet_faces(points: Array, axes: Array) -> tuple[Array, Array, Array, Array
 
 
 def _merge_faces(normals: Array, areas: Array, indices: Array) -> tuple[Array, Array]:
-    """Outward normals (M, 3) and lowest indices (M,) of merged faces: first the one with most area near it."""
+    """Outward normals (M, 3) and lowest indices (M,) of merged faces, the ones with most area around them first."""
     if is_compiled():
         down, lowest = merge_compiled(normals, areas, indices, _FACES, _MERGED)
     else:

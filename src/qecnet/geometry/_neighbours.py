@@ -14,6 +14,6 @@ def check_radius(radius: float) -> None:
 
 
 def pairs_within(tree: cKDTree, queries: Array, radius: float) -> tuple[Array, Array, Array]:
-    """Query row, point index and distance (P,) of every pair at most `radius` apart, in no promised order."""
+    """Query row, point index and distance (P,) of every pair at most `radius` apart, in unspecified order."""
     pairs = search_tree(queries).sparse_distance_matrix(tree, radius, output_type="ndarray")
     return pairs["i"], pairs["j"], pairs["v"]

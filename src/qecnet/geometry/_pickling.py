@@ -1,4 +1,4 @@
-"""How carriers cross between processes."""
+"""Pickling of carriers, for other processes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 class PickledAsArrays:
-    """Pickles tensors as NumPy arrays: torch would send each as an open file, of which a process has only so many."""
+    """Pickles tensors as NumPy arrays: torch would send each as an open file, and their number is limited."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: v.numpy(force=True) if isinstance(v, Tensor) else v for name, v in vars(self).items()}

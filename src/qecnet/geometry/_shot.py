@@ -14,9 +14,9 @@ _FEWEST = 5
 def shot_axes(cloud: Centred, queries: Array, radius: float) -> tuple[Array, Array, Array]:
     """x (M, 3), z (M, 3) and valid (M,) for centred queries (M, 3).
 
-    The covariance is about the place itself, each neighbour weighted by how far it is from the rim. x is its largest
-    axis, z its smallest, each on the side where most neighbours are; neighbours level with the place have no vote,
-    and a drawn vote goes to the side of the cloud's centre.
+    The covariance is about the query itself, and a neighbour's weight is its distance from the radius. x is its largest
+    axis, z its smallest, each on the side where most neighbours are; neighbours level with the query do not count, and
+    a tie goes to the side of the cloud's centre.
     """
     rows, near, distances = pairs_within(cloud.tree, queries, radius)
     others = distances > 0
@@ -36,7 +36,7 @@ def shot_axes(cloud: Centred, queries: Array, radius: float) -> tuple[Array, Arr
 
 
 def _majority(axes: Array, rows: Array, offsets: Array, queries: Array, level: float) -> tuple[Array, Array]:
-    """(M, 3) axes with their sign, and whether (M,) anything decided it."""
+    """(M, 3) axes with their sign, and whether (M,) the sign is determined."""
     along = (offsets * axes[rows]).sum(1)
     votes = np.bincount(rows, np.where(np.abs(along) > level, np.sign(along), 0), len(queries))
     to_centre = -(queries * axes).sum(1)

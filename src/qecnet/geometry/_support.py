@@ -15,7 +15,7 @@ from torch import Tensor
 Array = NDArray[Any]
 
 LEAF = 16
-FAR = 1e15  # farther than anything that matters, with squares that float32 holds
+FAR = 1e15  # farther than any point, with squares that float32 can represent
 _PROBES = 512
 
 LEVEL = 3e-5
@@ -24,12 +24,12 @@ LEVEL = 3e-5
 
 @dataclass(frozen=True)
 class Centred:
-    """A cloud at radius 1 about its centroid, but for outlying points, so that one tolerance fits every scale.
+    """A cloud at radius 1 about its centroid, apart from outliers, so that one tolerance fits every scale.
 
     Attributes:
         points: (N, 3) float64.
-        centre, radius: what was taken off and divided by; radius 1 where all points are equal.
-        rounding: how far a point may be off, from the precision that its coordinates came in.
+        centre, radius: what was subtracted and divided by; radius 1 where all points are equal.
+        rounding: the error of a point that the precision of the given coordinates allows.
     """
 
     points: Array
@@ -50,14 +50,14 @@ class Centred:
         return search_tree(self.points)
 
     def cells(self, kind: type[np.floating]) -> tuple[Array, Array]:
-        """Runs of points that are near each other, and where they come from.
+        """Group points that are near each other.
 
         Args:
             kind: precision of the points.
 
         Returns:
-            Points (3, C, `LEAF`), of which the last ones are farther than anything that matters if they fill a run up;
-            and indices (C · LEAF,) int64 into `points`, −1 for those.
+            Points (3, C, `LEAF`), padded with points at `FAR`; and indices (C · LEAF,) int64 into `points`, −1 for
+            padding.
         """
         if kind not in self._cells:
             missing = -len(self.points) % LEAF
@@ -70,8 +70,8 @@ class Centred:
     def median_reach(self, neighbour: int) -> float:
         """Median distance to the neighbour of that rank; 0 for clouds too small to have one.
 
-        Of up to 512 points evenly spread over the distances from the centroid, a choice that neither a rotation nor
-        the order of the points changes.
+        Of up to 512 points evenly spread over the distances from the centroid, a choice that does not depend on
+        rotation or on the order of the points.
         """
         points = self.points
         if len(points) <= neighbour:
@@ -92,7 +92,7 @@ def search_tree(points: Array) -> cKDTree:
 
 
 def centre_cloud(points: Tensor) -> Centred:
-    """Centre (N, 3) points and divide them by the largest radius, without outlying points."""
+    """Centre (N, 3) points and divide them by the largest radius, without outliers."""
     array = to_array(points)
     centre = array[0] + (array - array[0]).mean(0)
     array = array - centre
@@ -107,10 +107,10 @@ def centre_cloud(points: Tensor) -> Centred:
 
 
 def _reach(squares: Array) -> float:
-    """The largest of (N,) squared distances, leaving out outlying points: three times as far as 99 in 100 are.
+    """The largest of (N,) squared distances without outliers, at more than three times the 99th-percentile distance.
 
-    This only sets the unit of length, before there is a search tree; which points are strays, by their neighbours and
-    at any distance, only `find_strays` says.
+    This only sets the unit of length, before there is a search tree; `find_strays` finds strays at any distance, by
+    their neighbours.
     """
     most = np.partition(squares, (rank := 99 * (len(squares) - 1) // 100))[rank]
     near = squares <= 9 * most

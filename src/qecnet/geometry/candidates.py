@@ -1,4 +1,4 @@
-"""Candidate orientations of a shape that need no learning; which of them is upright is for a network to verify.
+"""Candidate orientations of a shape that need no learning; a network verifies which of them is upright.
 
 Objects usually rest on a face of their convex hull, or their up direction is an axis that their normals share. Both
 rotate with the shape.
@@ -54,7 +54,7 @@ def propose_poses(positions: Tensor, normals: Tensor, weights: Tensor | None = N
 
     The x axis lies along walls, or along the wider side of the shape where the normals show no walls; of four such
     directions it is the one along the wider side, towards the end that is farther. The set rotates with the shape, and
-    so do the azimuths unless two sides or ends are alike.
+    so do the azimuths unless two sides or ends are equal.
 
     Args:
         positions: (N, 3), any scale and position. Their hull takes a few milliseconds for a thousand points.
@@ -140,7 +140,7 @@ def _start_frames(points: Tensor) -> Tensor:
 
 def _axis_ends(start: Tensor, snapped: Tensor, points: Tensor, moment: Tensor) -> Tensor:
     """(A, 3) distinct directions of the axes of frames (F, 4), in the order that `find_axis_ups` describes."""
-    # Without axes in the normals there are those of the principal frame, the first, and none between them.
+    # If the normals share no axes, only those of the principal frame, the first, are used.
     shown = (snapped != start).any(-1)
     shown[:1] = True
     frames = snapped[shown]
@@ -149,7 +149,7 @@ def _axis_ends(start: Tensor, snapped: Tensor, points: Tensor, moment: Tensor) -
     # One key for both: whole numbers for the frame, and a fraction for the axis.
     key = (explained / _RESOLUTION).round() + (facing / _RESOLUTION).round() * (_RESOLUTION / 2)
     axes = to_matrix(frames).mT.flatten(0, 1)[key.flatten().argsort(descending=True, stable=True)]
-    low = (points @ axes.mT).pow(3).sum(0) >= 0  # reaches farther up than down: most of it is low
+    low = (points @ axes.mT).pow(3).sum(0) >= 0  # reaches farther up than down, so most of it is low
     axes = torch.where(low[:, None], axes, -axes)
     ends = torch.stack((axes, -axes), dim=1).flatten(0, 1)
     return ends[_distinct(ends)]

@@ -1,4 +1,4 @@
-"""`PointCloud`: points in the user's own coordinates, and the way to normalised coordinates and back."""
+"""`PointCloud`: points in the user's own coordinates, and the conversion to normalised coordinates and back."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from qecnet.geometry._pickling import PickledAsArrays
 
 @dataclass(frozen=True, eq=False)
 class PointCloud(PickledAsArrays):
-    """Points with what is known about them.
+    """Points, with normals and the position of the camera where these are known.
 
     Attributes:
-        points: (N, 3), N ≥ 1, float32 or float64. Readers give float64: half a metre is lost when map coordinates
-            are rounded to float32 before their centre is taken off, so that rounding is left to `normalized`.
+        points: (N, 3), N ≥ 1, float32 or float64. Readers give float64: rounding map coordinates to float32 before
+            they are centred loses half a metre, so `normalized` rounds.
         normals: (N, 3) or None. A row of zeros means that this point's normal is not known.
-        name: what error messages call it; for a file, the file's name.
-        centre: (3,) float64, and `scale`: the user's coordinates are ``points * scale + centre``.
+        name: used in error messages; for a file, the file's name.
+        centre, scale: (3,) float64 and a number: the user's coordinates are ``points * scale + centre``.
         non_finite, duplicates: how many points `clean` has dropped.
-        viewpoint: (3,) float64 in the coordinates of the points, where the camera was that saw them from one side; None
-            if it is not known, or they were seen from several sides.
+        viewpoint: (3,) float64, the position of the camera in the coordinates of the points; None if it is not known,
+            or the points were seen from several sides.
     """
 
     points: Tensor
@@ -35,7 +35,7 @@ class PointCloud(PickledAsArrays):
     non_finite: int = 0
     duplicates: int = 0
     viewpoint: Tensor | None = None
-    # Known of what `clean` gave and of its subsets; `dataclasses.replace` does not carry it over to other points.
+    # Set for results of `clean` and their subsets; `dataclasses.replace` does not carry it over to other points.
     _is_clean: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -60,7 +60,7 @@ class PointCloud(PickledAsArrays):
         return f"PointCloud({self.name}: {len(self):,} points{normals}, {self.points.dtype})"
 
     def clean(self) -> PointCloud:
-        """Drop points that are not finite, then exact repeats of a position; the rest keep their order.
+        """Drop points that are not finite, then repeated positions; the rest keep their order.
 
         Of repeated positions the first stays, with its normal. A normal that is not finite becomes zero: unknown.
 
@@ -93,18 +93,39 @@ class PointCloud(PickledAsArrays):
         return self
 
     def select(self, which: Tensor) -> PointCloud:
-        """Take some of the points with their normals, by indices (M,) or by a mask (N,)."""
+        """Select points, with their normals.
+
+        Args:
+            which: indices (M,) or a mask (N,).
+
+        Returns:
+            The cloud of these points.
+        """
         normals = None if self.normals is None else self.normals[which]
         selected = replace(self, points=self.points[which], normals=normals)
         return selected._mark_clean() if self._is_clean else selected
 
     def seen_from(self, viewpoint: Tensor | None) -> PointCloud:
-        """Set the viewpoint, (3,) in the coordinates of the points, or None."""
+        """Set the position of the camera.
+
+        Args:
+            viewpoint: (3,), in the coordinates of the points; None if it is not known.
+
+        Returns:
+            The cloud with this viewpoint.
+        """
         seen = replace(self, viewpoint=viewpoint)
         return seen._mark_clean() if self._is_clean else seen
 
     def rotated(self, q: Tensor) -> PointCloud:
-        """Rotate about the user's origin by `q` (4,), WXYZ, unit; in float64, rounded once."""
+        """Rotate about the user's origin; in float64, rounded once.
+
+        Args:
+            q: (4,), WXYZ, unit.
+
+        Returns:
+            The rotated cloud.
+        """
         q, dtype = q.double(), self.points.dtype
         return replace(
             self,
@@ -117,8 +138,13 @@ class PointCloud(PickledAsArrays):
     def normalized(self, dtype: torch.dtype = torch.float32) -> PointCloud:
         """Move to zero mean and largest radius 1, in float64, and only then round to `dtype`.
 
-        `centre` and `scale` of the result lead back to the user's coordinates (see `restore`). Where all points are
-        equal there is no size to divide by: they come out at the origin, with the scale left as it was.
+        Where all points are equal there is no size to divide by: they are moved to the origin, and the scale stays.
+
+        Args:
+            dtype: of the points of the result.
+
+        Returns:
+            The cloud, whose `centre` and `scale` lead back to the user's coordinates (see `restore`).
 
         Raises:
             ValueError: where coordinates are not finite, or too large.
@@ -147,9 +173,15 @@ class PointCloud(PickledAsArrays):
         )
 
     def restore(self, points: Tensor) -> Tensor:
-        """Put (..., 3) points given in this cloud's coordinates back into the user's own; float64.
+        """Convert points from this cloud's coordinates to the user's own.
 
-        Directions (normals, the axes of frames) are the same in both and need no restoring.
+        Directions (normals, the axes of frames) are the same in both.
+
+        Args:
+            points: (..., 3).
+
+        Returns:
+            (..., 3) float64.
         """
         return points.double() * self.scale + self.centre.to(points.device)
 
@@ -163,7 +195,7 @@ def _first_of_each(points: Tensor) -> Tensor:
     order = keys.argsort(stable=True)
     equal = _same_as_previous(points[order])
     if (_same_as_previous(keys[order, None]) & ~equal).any():
-        # Different positions share a key and may stand between two equal ones.
+        # Different positions may share a key and be sorted between two equal ones.
         order = _lexicographic(points)
         equal = _same_as_previous(points[order])
     first = torch.ones(len(points), dtype=torch.bool, device=points.device)

@@ -1,8 +1,8 @@
 """Local reference frames (LRFs): one interface to FLARE, SHOT and centred frames (paper, "Implementation details").
 
 A frame has the columns x, y = z × x and z, and is given as the quaternion that maps frame coordinates to world
-coordinates. Frames rotate with the cloud and do not depend on its position and scale; nothing is random. A place that
-has no such frame is invalid; it is never given an arbitrary one.
+coordinates. Frames rotate with the cloud and do not depend on its position and scale; nothing is random. Where no such
+frame exists, the result is marked invalid; it is never arbitrary.
 """
 
 from __future__ import annotations
@@ -24,15 +24,20 @@ from qecnet.geometry.radii import Radii, radii_of
 
 Method = Literal["flare", "shot", "centred"]
 
-# Places and pairs of neighbours worked on together: these bound memory and change no result.
+# Queries and pairs of neighbours processed together: these bound memory and do not change results.
 _AT_ONCE = 1024
 _PAIRS = 1 << 19
-_SHORTEST = 1e-3  # of a cloud of radius 1: what is shorter has no reliable direction
+_SHORTEST = 1e-3  # of a cloud of radius 1: shorter vectors have no reliable direction
 _SLACK = 1 + 1e-6  # a point exactly on a radius stays inside although a rotation rounds differently
 
 
 class Frames(NamedTuple):
-    """Quaternions (M, 4), WXYZ, frame to world, w ≥ 0, and valid (M,); what is invalid has the identity."""
+    """Local reference frames.
+
+    Attributes:
+        quaternions: (M, 4), WXYZ, frame to world, w ≥ 0; the identity where a frame is invalid.
+        valid: (M,) bool.
+    """
 
     quaternions: Tensor
     valid: Tensor
@@ -47,16 +52,16 @@ def local_frames(
 ) -> Frames:
     """Estimate local reference frames of a cloud.
 
-    - "flare": z a plane fit with the side of the neighbours' normals, x towards the highest point of a ring around the
-      place, as the paper uses it.
+    - "flare": z is the normal of a plane fit, with the sign of the neighbours' normals; x points to the highest point
+      of a ring around the position. The paper uses these.
     - "shot": axes of a weighted covariance, signs by majority; uses `radii.tangent` only.
-    - "centred": z the normal, x the direction to the cloud's centroid in the tangent plane, which flat surfaces do
-      not confuse; uses `radii.normals` only. Invalid where the normal itself points to the centroid.
+    - "centred": z is the normal, x the direction to the cloud's centroid in the tangent plane, which is also defined on
+      flat surfaces; uses `radii.normals` only. Invalid where the normal itself points to the centroid.
 
     Args:
         points: (N, 3), one cloud, finite.
         at: (M,) indices into `points`, (M, 3) positions, or None for every point.
-        method: of the three.
+        method: "flare", "shot" or "centred".
         radii: in the cloud's units; by default `default_radii(points)`.
         sign: which way normals point, as for `fit_normals`; SHOT's signs come from its own votes.
 
@@ -89,7 +94,7 @@ def estimate_frames(
 
 
 def plane_frames(cloud: Centred, queries: Array, like: Tensor) -> Frames:
-    """Frames of a cloud that lies in a plane through its centroid, where no side of it is inward.
+    """Frames of a cloud that lies in a plane through its centroid, where neither side is inward.
 
     z is the plane's normal and x points to the centroid. Of the two sides, z points to the one from which the far end
     of the longest axis and that of the axis across it make a right-handed frame; a shape with equal ends, such as a
@@ -115,7 +120,7 @@ def _chunks(queries: Array, tree: cKDTree, radius: float) -> Iterator[Array]:
     def counts(places: Array) -> Array:
         return np.asarray(tree.query_ball_point(places, radius, return_length=True))
 
-    # Counting takes a third of the search itself: few places tell whether there is anything to count.
+    # Counting takes a third of the time of the search, so a few queries are counted first.
     sparse = 2 * counts(queries[::16]).max() * min(len(queries), _AT_ONCE) <= _PAIRS
     up_to = np.zeros(len(queries)) if sparse else np.cumsum(counts(queries))
     start = 0

@@ -18,8 +18,8 @@ class Mesh(PickledAsArrays):
     Attributes:
         vertices: (V, 3), V ≥ 1, float32 or float64 (readers give float64).
         faces: (F, 3) int64, F ≥ 1, each an index into `vertices`.
-        name: what error messages call it; for a file, the file's name.
-        non_finite: how many vertices `clean` has set aside, with the faces that touch them.
+        name: used in error messages; for a file, the file's name.
+        non_finite: how many vertices `clean` has dropped, with the faces that touch them.
     """
 
     vertices: Tensor
@@ -38,7 +38,7 @@ class Mesh(PickledAsArrays):
             if array.dtype not in types:
                 wanted = " or ".join(str(t).removeprefix("torch.") for t in types)
                 raise ValueError(f"{self.name}: {what} are {array.dtype}; a mesh needs {wanted}")
-        # Asked of NumPy, on one thread: on a busy machine, torch's waking of others took longer than reading a file.
+        # With NumPy, on one thread: on a busy machine, waking torch's other threads took longer than reading a file.
         faces = self.faces.numpy(force=True)
         low, high = int(faces.min()), int(faces.max())
         if low < 0 or high >= len(self.vertices):
@@ -67,10 +67,17 @@ class Mesh(PickledAsArrays):
         )
 
     def sample(self, count: int, generator: torch.Generator) -> PointCloud:
-        """Sample `count` points uniformly by area, each with the unit normal of its face.
+        """Sample points uniformly by area, each with the unit normal of its face.
 
-        Normals follow the order of a face's corners (right hand), which many meshes, ModelNet's among them, do not
-        keep the same from face to face.
+        Normals follow the order of a face's corners (right hand), which in many meshes, such as ModelNet's, is not
+        consistent from face to face.
+
+        Args:
+            count: number of points.
+            generator: decides which points.
+
+        Returns:
+            The cloud of these points.
 
         Raises:
             ValueError: where no face has an area.
@@ -98,9 +105,9 @@ class Mesh(PickledAsArrays):
 
 
 def _by_weight(weights: Tensor, uniform: Tensor) -> Tensor:
-    """Indices into (F,) weights, drawn in proportion to them by (N,) uniform numbers of [0, 1).
+    """Sample indices into (F,) weights in proportion to them, by (N,) uniform numbers in [0, 1).
 
-    `torch.multinomial` stops at 2²⁴ weights; this does not. A weight of 0 is never drawn.
+    `torch.multinomial` accepts at most 2²⁴ weights; this has no limit. An index of weight 0 is never sampled.
     """
     up_to = weights.cumsum(0)
     at = torch.searchsorted(up_to, uniform * up_to[-1], right=True)

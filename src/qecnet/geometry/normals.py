@@ -1,4 +1,4 @@
-"""Surface normals by local plane fits (Hoppe et al. 1992), with a sign rule that turns with the cloud.
+"""Surface normals by local plane fits (Hoppe et al. 1992), with a sign rule that rotates with the cloud.
 
 A plane's normal is the smallest axis of the neighbours' covariance about their own mean.
 """
@@ -33,7 +33,7 @@ GAP = 1e-4
 FEWEST = 3
 """A plane needs three points."""
 
-_LOST = 8  # roundings of a sum's size: measured to bound what sums over a few hundred points lose
+_LOST = 8  # rounding errors of a sum's size: measured to bound the error of sums over a few hundred points
 # Measured: with these, products stay in cache and few candidates are far from all queries of their group.
 _GROUP = 96  # queries in a block, at most
 _WIDEST = 4  # radii that a block may measure from side to side: sums about its middle lose little to cancellation
@@ -41,8 +41,8 @@ _GROUPS = 8  # blocks whose candidates are looked up together; few enough that t
 
 
 class Planes(NamedTuple):
-    """Unsigned normals (M, 3), zero where there is no plane; valid (M,); and tilt (M,), the angle that rounding may
-    turn a normal by: large where the neighbours are nearly on a line."""
+    """Unsigned normals (M, 3), zero where there is no plane; valid (M,); and tilt (M,), the largest angle by which
+    rounding may change a normal: large where the neighbours are nearly on a line."""
 
     normals: Array
     valid: Array
@@ -56,19 +56,19 @@ def fit_normals(
     neighbours: int | None = None,
     sign: Sign = "inward",
 ) -> tuple[Tensor, Tensor]:
-    """Unit normals of the planes through what is near each place.
+    """Fit planes to neighbourhoods, and return their unit normals.
 
     Args:
         points: (N, 3).
         at: (M,) indices, (M, 3) positions, or None for all points.
-        radius: fit all points within this distance, or
-        neighbours: fit this many nearest; exactly one of the two.
+        radius: fit all points within this distance.
+        neighbours: fit this many nearest points; give either this or a radius.
         sign: "inward" (towards the cloud's centroid: the release), "outward", a viewpoint (3,) to point towards, or
             reference normals (N, 3) of the points to agree with (a row of zeros: unknown).
 
     Returns:
-        normals (M, 3) and valid (M,). Invalid (and zero) are places with fewer than three neighbours, with neighbours
-        on a line or equally spread in all directions, and where the sign rule cannot tell two sides apart.
+        Normals (M, 3) and valid (M,). A normal is invalid, and zero, with fewer than three neighbours, with neighbours
+        on a line or equally spread in all directions, and where the sign rule cannot decide between the two sides.
     """
     check_cloud(points)
     cloud = centre_cloud(points)
@@ -86,7 +86,7 @@ def fit_normals(
 
 
 def orient_normals(planes: Planes, queries: Array, cloud: Centred, sign: Sign) -> tuple[Array, Array]:
-    """Give the normals at centred `queries` the side that `fit_normals`' rule asks for: normals (M, 3), valid (M,)."""
+    """Apply the sign rule of `fit_normals` to the normals at centred `queries`. → normals (M, 3), valid (M,)"""
     reference = _reference(queries, cloud, sign)
     side = (planes.normals * reference).sum(1)
     doubt = planes.tilt * np.sqrt(np.square(reference).sum(1))
@@ -129,7 +129,7 @@ def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dt
     over such a block is faster than a walk of the tree for each query. Works in `dtype`, on torch's number of threads.
     """
     kind = np.float64 if dtype == torch.float64 else np.float32
-    # One bound for all places: what each has lost depends on its block, and so on how the cloud is turned.
+    # One bound for all queries: the error of each depends on its block, and so on the rotation of the cloud.
     lost = _LOST * float(np.finfo(kind).eps) * (_WIDEST * radius) ** 2
     if is_compiled():
         return planes_of_sums(sums_compiled(cloud, kind, queries, radius), lost, cloud.rounding)
@@ -152,7 +152,7 @@ def planes_within(cloud: Centred, queries: Array, radius: float, dtype: torch.dt
 
     threads = torch.get_num_threads()
     starts = range(0, len(queries), _GROUP * _GROUPS)
-    # Products this small gain nothing from BLAS's own threads, which wait for each other where cores are shared.
+    # Products this small gain nothing from BLAS's own threads, which wait for one another when cores are busy.
     with _blas().limit(limits=1), ThreadPoolExecutor(threads) as pool:
         deque(pool.map(fill, [starts[i::threads] for i in range(threads)]), maxlen=0)
     return planes_of_sums(sums.T, lost, cloud.rounding)
@@ -188,7 +188,7 @@ def _blas() -> ThreadpoolController:
 
 
 class _Workspace:
-    """Memory that blocks use again: for blocks of this size, asking the system anew costs as much as the work."""
+    """Memory that blocks reuse: for blocks of this size, allocating it again takes as long as the work itself."""
 
     def __init__(self, kind: type[np.floating]) -> None:
         self.kind = kind
@@ -206,7 +206,7 @@ def _sums_within(here: Array, there: Array, radius: float, work: _Workspace) -> 
     """(Q, 10) sums of 1, x and x xᵀ over the points (3, P) within `radius` of each query (3, Q).
 
     One matrix product: 0/1 membership times moments, about the block's own middle, where little is lost to
-    cancellation. A plane does not mind where its coordinates begin.
+    cancellation. The fit does not depend on the origin.
     """
     middle = here.mean(1, keepdims=True)
     here = here - middle
@@ -232,8 +232,8 @@ def _sums_within(here: Array, there: Array, radius: float, work: _Workspace) -> 
 def planes_of_sums(sums: Array, lost: Array | float, rounding: float) -> Planes:
     """Plane fits from (10, M) sums of 1, x, y, z, xx, yy, zz, xy, yz, xz over each place's neighbours.
 
-    A spread that is no more than what the sums have lost to cancellation, as that of one point repeated, is no plane.
-    `rounding` is how far the coordinates themselves may be off.
+    Where the spread is no larger than the cancellation error of the sums, as for one repeated point, there is no plane.
+    `rounding` is the error of the coordinates themselves.
     """
     count = np.maximum(sums[0], 1)
     x, y, z = sums[1:4] / count

@@ -27,10 +27,10 @@ class OrientedPoints(PickledAsArrays):
     """Points with local reference frames, each cloud at zero mean and largest radius 1.
 
     Attributes:
-        positions: (..., N, 3), where the frames are.
+        positions: (..., N, 3), of the frames.
         frames: (..., N, 4) quaternions, WXYZ, unit, frame to world; the identity where there is none.
         valid: (..., N) bool, which points have a frame. The others change no result.
-        centre: (..., 3) float64 and scale: (...) float64; the user's coordinates are ``positions * scale + centre``.
+        centre, scale: (..., 3) and (...) float64; the user's coordinates are ``positions * scale + centre``.
         candidates: (..., C, 4) quaternions, WXYZ: candidate poses of the shape, see `propose_poses`, or zeros for
             padding. C is 0 where the network does not read them.
     """
@@ -59,7 +59,16 @@ class OrientedPoints(PickledAsArrays):
 
     @staticmethod
     def from_frames(positions: Tensor, frames: Tensor, valid: Tensor | None = None) -> OrientedPoints:
-        """Wrap positions (..., N, 3) at zero mean and radius 1 and their frames (..., N, 4); by default all valid."""
+        """Make oriented points from positions and frames, with centre 0 and scale 1.
+
+        Args:
+            positions: (..., N, 3), at zero mean and radius 1.
+            frames: (..., N, 4), WXYZ, unit.
+            valid: (..., N) bool; all frames by default.
+
+        Returns:
+            The oriented points, without candidates.
+        """
         batch = positions.shape[:-2]
         return OrientedPoints(
             positions,
@@ -72,19 +81,40 @@ class OrientedPoints(PickledAsArrays):
 
     @staticmethod
     def stack(clouds: Sequence[OrientedPoints]) -> OrientedPoints:
-        """Put clouds of the same number of points into one batch, along a new first axis."""
+        """Stack clouds into a batch, along a new first axis.
+
+        Args:
+            clouds: with the same number of points, and of candidates.
+
+        Returns:
+            The batch.
+        """
         return OrientedPoints(
             *(torch.stack([getattr(cloud, field.name) for cloud in clouds]) for field in fields(OrientedPoints))
         )
 
     def select(self, index: int | slice | Tensor) -> OrientedPoints:
-        """Take clouds of a batch by their place on its first axis."""
+        """Select clouds of a batch.
+
+        Args:
+            index: on the first axis.
+
+        Returns:
+            These clouds; with a number as index, a single cloud.
+        """
         if self.positions.dim() < 3:
             raise ValueError("this is a single cloud, not a batch to select from")
         return OrientedPoints(*(getattr(self, field.name)[index] for field in fields(OrientedPoints)))
 
     def to(self, device: torch.device | str | None) -> OrientedPoints:
-        """Move all tensors to a device."""
+        """Move all tensors to a device.
+
+        Args:
+            device: the device; None leaves them where they are.
+
+        Returns:
+            The same there.
+        """
         return OrientedPoints(*(getattr(self, field.name).to(device) for field in fields(OrientedPoints)))
 
     def rotated(self, q: Tensor) -> OrientedPoints:
@@ -92,6 +122,9 @@ class OrientedPoints(PickledAsArrays):
 
         Args:
             q: (..., 4), WXYZ, unit: one quaternion for each cloud.
+
+        Returns:
+            The rotated clouds.
         """
         each, dtype = q[..., None, :], self.positions.dtype
         frames, candidates = (
@@ -106,20 +139,27 @@ class OrientedPoints(PickledAsArrays):
         )
 
     def restore(self, points: Tensor) -> Tensor:
-        """Put (..., M, 3) points given in these coordinates back into the user's own; float64."""
+        """Convert points from these coordinates to the user's own.
+
+        Args:
+            points: (..., M, 3).
+
+        Returns:
+            (..., M, 3) float64.
+        """
         return points.double() * self.scale[..., None, None] + self.centre[..., None, :]
 
 
 @dataclass(frozen=True)
 class PrepareConfig:
-    """What `prepare` does; the defaults are the paper's.
+    """Settings of `prepare`; the defaults are the paper's.
 
     Attributes:
-        points: at most this many, chosen at random, describe the shape; a scan of millions is thinned by this rule.
-        frames: number of places that get a frame, by farthest point sampling.
-        method: of the frames, see `local_frames`; "none" estimates none: every point is valid and has the identity.
+        points: largest number of points that are used; a larger cloud is subsampled at random.
+        frames: number of points that get a frame, chosen by farthest point sampling.
+        method: of the frames, see `local_frames`; with "none", every point is valid and has the identity as frame.
         sign: the side that normals point to: "inward", "outward", "normals" for that of the cloud's own normals, or
-            "camera" for that of the cloud's viewpoint, and outward where it is not known.
+            "camera" for that of the cloud's viewpoint, which is outward where the viewpoint is not known.
         candidates: whether to propose candidate poses, see `propose_poses`.
     """
 
@@ -169,7 +209,7 @@ def prepare(
     small = cloud.normalized()
     searched = centre_cloud(small.points)
     at = choose_farthest(searched, min(config.frames, len(small)), small.points)
-    # In full precision, as a far stray makes the rest of a normalised cloud one point of float32.
+    # In full precision: with a far stray, the rest of a normalised cloud would be one point in float32.
     if may_have_strays(searched, searched.points[at]) and (stray := find_strays(cloud.points)).any():
         small = cloud.select(~stray).normalized()
         searched = centre_cloud(small.points)

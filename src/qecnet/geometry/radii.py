@@ -1,4 +1,4 @@
-"""How far frames look: the release's radii, widened where a cloud is too sparse for them."""
+"""Radii of the neighbourhoods of frames: the release's, widened where a cloud is too sparse for them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,14 @@ class Radii:
             )
 
     def scaled(self, factor: float) -> Radii:
-        """The same radii for a cloud `factor` times as large."""
+        """Scale the radii.
+
+        Args:
+            factor: how many times as large the cloud is.
+
+        Returns:
+            The radii for such a cloud.
+        """
         return Radii(self.normals * factor, self.z_axis * factor, self.tangent * factor, self.margin)
 
 
@@ -50,12 +57,12 @@ _STEP = 1.05
 def default_radii(points: Tensor) -> Radii:
     """Choose radii for a cloud: the release's times the cloud's radius, each widened to contain enough points.
 
-    Outlying points do not count: those farther from the centroid than three times the 99th percentile of the distances
-    are left out of the cloud's radius.
+    Outliers are left out of the cloud's radius: points farther from the centroid than three times the 99th percentile
+    of the distances.
 
-    The spacing is taken at up to 512 places evenly spread over the distances from the centroid, a choice that
-    neither a rotation nor the order of the points changes, as the median distance to the 12th neighbour. Widening
-    goes in steps of 5%, so that rounding does not change the radii.
+    The spacing is the median distance to the 12th neighbour, of up to 512 points evenly spread over the distances from
+    the centroid, a choice that does not depend on rotation or on the order of the points. Widening goes in steps of 5%,
+    so that rounding does not change the radii.
 
     Args:
         points: (N, 3).
@@ -68,7 +75,7 @@ def default_radii(points: Tensor) -> Radii:
 
 
 def radii_of(cloud: Centred) -> Radii:
-    """`default_radii` of a cloud that has been centred, in its user's units."""
+    """`default_radii` of a cloud that has been centred, in the user's units."""
     reach = cloud.median_reach(_REACH)
     release = Radii()
     wide = {

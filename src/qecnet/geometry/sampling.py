@@ -1,6 +1,6 @@
-"""Which points: samples of a mesh or a cloud, farthest points, a random subset, and strays.
+"""Choose points: samples of a mesh or a cloud, farthest points, a random subset, and strays.
 
-Strays are points that stand alone, which a sensor saw where there is no surface.
+Strays are isolated points that a sensor measured where there is no surface.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MIN_POINTS = 9
 
 _NEIGHBOUR = 4
 _TIMES = 2.53  # its square is no whole number: on a grid there is no tie for rounding to break
-_FEWEST = 2000  # of fewer, thin legs are points that stand alone
+_FEWEST = 2000  # with fewer, points on thin legs are isolated, too
 _MOST = 0.25
-_SUSPECTS = 64  # of more, looking at each takes longer than at the whole cloud
+_SUSPECTS = 64  # with more, checking each takes longer than checking the whole cloud
 
 
 def sample_points(
@@ -36,8 +36,8 @@ def sample_points(
         shape: what to sample.
         count: number of points.
         generator: decides which.
-        keep: the share of a cloud of at most `count` points that is kept.
-        thinned: the share that is left of all these, of at least `MIN_POINTS`.
+        keep: the share that is kept of a cloud of at most `count` points.
+        thinned: the share of these points that is returned, at least `MIN_POINTS` points.
 
     Returns:
         The points with their normals; a cloud that keeps all of its points as it is.
@@ -52,15 +52,15 @@ def sample_points(
 def farthest_points(points: Tensor, count: int) -> Tensor:
     """Choose farthest points exactly: each next point is the one farthest from those already chosen.
 
-    The first is the point farthest from the centroid. Ties go to the lower index. A rotation changes neither rule (up
-    to rounding).
+    The first is the point farthest from the centroid, and ties go to the lower index. Neither rule depends on rotation
+    (up to rounding).
 
     Args:
         points: (N, 3).
         count: how many to choose, at most N. Once every position is taken, repeated positions follow.
 
     Returns:
-        (count,) int64 indices in the order of choice: the first n of them are the answer for n.
+        (count,) int64 indices in the order of choice: the first n of them are the result for n.
     """
     check_cloud(points)
     _check_count(count, len(points))
@@ -80,7 +80,7 @@ def choose_farthest(cloud: Centred, count: int, points: Tensor) -> Tensor:
     chosen = np.empty(count, np.int64)
     for i in range(count):
         chosen[i] = start
-        # A chosen point is never taken again, even where all that is left repeats a position.
+        # A point is never chosen twice, even if all that are left repeat a position.
         nearest[start] = -1
         np.subtract(axes, axes[:, start, None], out=offsets)
         np.multiply(offsets, offsets, out=offsets)
@@ -114,11 +114,11 @@ def _check_count(count: int, available: int) -> None:
 def find_strays(points: Tensor) -> Tensor:
     """Find points in groups of up to four that are far from all others.
 
-    Far is two and a half times the distance that points typically have from their 4th neighbour (the median of up to
-    512 places all over the cloud). A thin leg, few points after each other, is no group of its own.
+    Far is two and a half times the typical distance of a point from its 4th neighbour (the median of up to 512 points
+    all over the cloud). The points of a thin leg are near one another, and so not such groups.
 
-    None, where these would be more than a quarter of all: a cloud of such uneven density has no strays that could be
-    told; and none among fewer than 2,000 points, of which a thin leg gets too few.
+    There are none where these would be more than a quarter of all points, as strays cannot be recognised in a cloud of
+    such uneven density; and none among fewer than 2,000 points, where a thin leg has too few.
 
     Args:
         points: (N, 3), one cloud, finite, positions that are not repeated (`PointCloud.clean`).
@@ -138,7 +138,7 @@ def find_strays(points: Tensor) -> Tensor:
 def may_have_strays(cloud: Centred, queries: Array) -> bool:
     """Whether any of a cloud's farthest points, (M, 3) centred, seems to be a stray.
 
-    Farthest points are chosen among strays before others; the few that they leave stand near the surface.
+    Strays are chosen as farthest points before others; the few that are not are near the surface.
     """
     if len(cloud.points) < _FEWEST:
         return False
@@ -162,7 +162,7 @@ def _far(cloud: Centred) -> float:
 
 
 def _group_sizes(cloud: Centred, far: float) -> Array:
-    """(N,) how many points are in each one's group, in which each is at most `far` from another; right where few are.
+    """(N,) number of points in each one's group, in which each is at most `far` from another; exact for small groups.
 
     Links to four neighbours are enough: a point with more of them is in a larger group anyway.
     """

@@ -77,7 +77,7 @@ def fourth_moment(normals: Tensor, weights: Tensor | None = None) -> Tensor:
 
 
 def snap_to_moment(pose: Tensor, moment: Tensor) -> Tensor:
-    """`snap_pose` for poses (..., 4) and what `fourth_moment` gives, (..., 9, 9)."""
+    """`snap_pose` for poses (..., 4) and a result of `fourth_moment`, (..., 9, 9)."""
     leading = torch.broadcast_shapes(pose.shape[:-1], moment.shape[:-2])  # type: ignore[no-untyped-call]
     pose = pose.expand(*leading, 4).contiguous()
     return _keep_undecided(pose, climb(pose, moment), moment)
@@ -88,7 +88,7 @@ def climb(pose: Tensor, moment: Tensor) -> Tensor:
 
     The objective is convex in the matrix, so a rotation with a larger product with its gradient has a larger value.
     Such a rotation is found by the power method on Davenport's matrix, from the pose itself: unlike a singular value
-    decomposition, it leaves alone what a gradient of low rank does not decide.
+    decomposition, it does not change what a gradient of low rank leaves undecided.
     """
     if _is_compiled_for(pose, moment):
         return climb_compiled(pose, moment, _STEPS, _SQUARINGS)
@@ -124,7 +124,7 @@ def alignments(pose: Tensor, moment: Tensor) -> Tensor:
 
 
 def evidence(pose: Tensor, moment: Tensor) -> Tensor:
-    """What the normals say about a rotation about each axis of poses (..., 4): (..., 3), compared with `EVIDENCE`."""
+    """How well the normals decide a rotation about each axis of poses (..., 4): (..., 3), compared with `EVIDENCE`."""
     a = alignments(pose, moment)
     along = torch.stack((a[..., 0, 0], a[..., 1, 1], a[..., 2, 2]), dim=-1)  # ONNX mistakes the type of `diagonal`
     across = torch.stack((a[..., 1, 2], a[..., 2, 0], a[..., 0, 1]), dim=-1)
@@ -135,7 +135,7 @@ def _keep_undecided(pose: Tensor, snapped: Tensor, moment: Tensor) -> Tensor:
     """Take from `snapped` what the normals decide, and the rest from `pose`."""
     decided = evidence(snapped, moment) >= EVIDENCE
     count = decided.sum(-1, keepdim=True)
-    free = (~decided).to(pose.dtype)[..., None]  # selects the axis, where it is one
+    free = (~decided).to(pose.dtype)[..., None]  # selects the axis, if there is exactly one
     before, after = (to_matrix(pose) @ free)[..., 0], (to_matrix(snapped) @ free)[..., 0]
     # From one unit vector to another within a right angle: the smallest rotation.
     cosine = (before * after).sum(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""A camera that is known: whether it can have seen a cloud."""
+"""Known cameras: whether a cloud can have been seen from there."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from torch.nn.functional import normalize
 from qecnet.geometry.cloud import PointCloud
 
 _BEHIND = 0.01  # share of points that may be behind a camera
-_AWAY = 0.5  # share of normals that may look away from it
+_AWAY = 0.5  # share of normals that may face away from it
 
 
 def check_viewpoint(cloud: PointCloud) -> None:
-    """Check that the cloud's viewpoint can be the place of a camera that saw it from one side.
+    """Check that the cloud's viewpoint can be the position of a camera that saw it from one side.
 
     Args:
         cloud: its normals are compared with the viewpoint, if it has any.
 
     Raises:
-        ValueError: if the viewpoint is inside the shape, or most normals look away from it.
+        ValueError: if the viewpoint is inside the shape, or most normals face away from it.
     """
     if cloud.viewpoint is None:
         return

@@ -1,7 +1,7 @@
 """Trained models by name, and their predictions for files, arrays, clouds and meshes."""
 
 from qecnet.models.answer import Alignment, Answer, Candidate, Failure, UpDirection
-from qecnet.models.export import export_onnx
+from qecnet.models.export import ExportModule, example_inputs, export_onnx, list_inputs
 from qecnet.models.hashing import hash_model
 from qecnet.models.inputs import Shape, sample_shape
 from qecnet.models.library import (
@@ -28,6 +28,7 @@ __all__ = [
     "Answer",
     "Candidate",
     "Changes",
+    "ExportModule",
     "Failure",
     "Hashed",
     "Library",
@@ -37,11 +38,13 @@ __all__ = [
     "Stamp",
     "UpDirection",
     "edit_library",
+    "example_inputs",
     "export_onnx",
     "extend",
     "find_units",
     "hash_answer",
     "hash_model",
+    "list_inputs",
     "list_models",
     "load",
     "merge_libraries",

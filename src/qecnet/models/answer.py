@@ -13,7 +13,7 @@ from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
 from qecnet.datasets import NO_SYMMETRY, SymmetryGroup, symmetry_of
 from qecnet.nn import SAME_DIRECTION
 
-_SHARED = 0.2  # of the largest probability, from which on two orientations count as equally right
+_SHARED = 0.2  # of the largest probability, from which on two orientations count as equally correct
 
 
 class Candidate(NamedTuple):
@@ -35,7 +35,7 @@ class UpDirection(NamedTuple):
 
     Attributes:
         direction: (3,), float64, in the shape's own coordinates.
-        probability: 0 to 1, that it is right within 10°.
+        probability: 0 to 1, that it is correct within 10°.
     """
 
     direction: Tensor
@@ -52,9 +52,10 @@ class Answer:
         activations: (C,), calibrated probabilities of the classes (`qecnet.nn.apply_temperature`).
         poses: (C, 4) WXYZ, float64: rotate the canonical shape of each class into this one.
         descriptor: (D,), of length 1; invariant to rotation, and similar for similar shapes.
-        centre: (3,), float64, of the shape in its own coordinates, and radius: the distance of its farthest point from
-            there. For a scan of one side they are estimates for the whole shape if the network was trained on views
-            (`qec train --set views=…`), and otherwise those of the points.
+        centre: (3,), float64, of the shape in its own coordinates. For a scan of one side, centre and radius are
+            estimates for the whole shape if the network was trained on views (`qec train --set views=…`), and otherwise
+            those of the points.
+        radius: the distance of the farthest point from the centre.
         milliseconds: the time it took, including reading; in a batch, with an equal share of the network's time.
         verified: the candidate orientations that the network compared, the likeliest first; empty for a network that
             does not compare any.
@@ -84,7 +85,7 @@ class Answer:
 
     @property
     def confidence(self) -> float:
-        """The probability that the class is right; of a model without classes, that the up direction is."""
+        """The probability that the class is correct; of a model without classes, that the up direction is."""
         has_choice = self.has_classes or not self.verified
         return float(self.activations.amax()) if has_choice else self.up_confidence
 
@@ -95,16 +96,16 @@ class Answer:
 
     @property
     def symmetry(self) -> int | Literal["any"]:
-        """The number of evenly spaced rotations about the upright axis that are equally right: 1, 2, 4, or any.
+        """The number of evenly spaced rotations about the upright axis that are equally correct: 1, 2, 4, or "any".
 
-        If the network compares candidates, rotations with similar probabilities count as equally right. Otherwise it
+        If the network compares candidates, rotations with similar probabilities count as equally correct. Otherwise it
         is the symmetry declared for the class.
         """
         return self._symmetry_group.order or "any"
 
     @property
     def equivalents(self) -> Tensor:
-        """The poses that are equally right by that symmetry, `pose` first; only `pose` if it is any. (K, 4) WXYZ"""
+        """The poses that are equally correct by that symmetry, `pose` first; only `pose` if it is "any". (K, 4) WXYZ"""
         group = self._symmetry_group
         turns = (NO_SYMMETRY if group.order is None else group).elements()
         return canonicalize(multiply(self.pose, torch.from_numpy(turns)))
@@ -154,7 +155,7 @@ class Answer:
 
     @property
     def up_confidence(self) -> float:
-        """The probability that `up` is right within 10°: that of all candidates with that up direction.
+        """The probability that `up` is correct within 10°: that of all candidates with that up direction.
 
         If the network compares none, it is the confidence of the class.
         """

@@ -38,7 +38,11 @@ _OPSET = 18
 
 
 class ExportModule(nn.Module):
-    """A network between plain tensors, from `list_inputs` to `OUTPUTS`; the batch may have any size."""
+    """A network between plain tensors, for `torch.export`; the batch may have any size.
+
+    Args:
+        model: the model whose network and temperature are used.
+    """
 
     def __init__(self, model: Model) -> None:
         super().__init__()
@@ -48,6 +52,17 @@ class ExportModule(nn.Module):
     def forward(
         self, positions: Tensor, frames: Tensor, valid: Tensor, candidates: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
+        """Classify prepared points, as `qecnet.geometry.prepare` returns them.
+
+        Args:
+            positions: (B, N, 3) positions of the points.
+            frames: (B, N, 4) their local reference frames, quaternions, WXYZ.
+            valid: (B, N) whether each frame is valid.
+            candidates: (B, 24, 4) candidate poses with zeros for padding, for networks that verify candidates.
+
+        Returns:
+            Calibrated probabilities (B, C) of the classes, and a pose (B, C, 4) for each, WXYZ, w ≥ 0.
+        """
         points = OrientedPoints.from_frames(positions, frames, valid)
         if candidates is not None:
             points = replace(points, candidates=candidates)
@@ -61,12 +76,27 @@ class ExportModule(nn.Module):
 
 
 def list_inputs(model: Model) -> tuple[str, ...]:
-    """List the names of the inputs of a model, fields of `OrientedPoints`."""
+    """List the inputs of an exported model.
+
+    Args:
+        model: the model.
+
+    Returns:
+        Names of fields of `qecnet.geometry.OrientedPoints`, in the order in which `ExportModule` takes them.
+    """
     return (*INPUTS, CANDIDATES) if model.network.reads_candidates else INPUTS
 
 
 def example_inputs(model: Model, count: int) -> tuple[Tensor, ...]:
-    """Prepare procedural shapes for a model; every second one lacks a quarter of its frames."""
+    """Prepare procedural shapes as input of an exported model; every second one lacks a quarter of its frames.
+
+    Args:
+        model: the model.
+        count: B, how many shapes.
+
+    Returns:
+        The tensors of `list_inputs`, each with B rows.
+    """
     shapes = (make_shape(FURNITURE_CLASSES[number % len(FURNITURE_CLASSES)], number) for number in range(count))
     points = OrientedPoints.stack([prepare_shape(shape, model.config, seed=0)[1] for shape in shapes])
     points.valid[1::2, ::4] = False
@@ -141,7 +171,7 @@ def _needing_the_extra() -> Iterator[None]:
 
 @contextmanager
 def _transposing() -> Iterator[None]:
-    """Let the exporter write `x.mT`, which it cannot by itself."""
+    """Let the exporter write `x.mT`, which it does not support by itself."""
 
     def symbolic(graph: Any, x: Any) -> Any:
         *batch, row, column = range(x.type().dim())

@@ -68,8 +68,8 @@ def sample_shape(shape: Shape, config: PrepareConfig, seed: int, viewpoint: Tens
         shape: a file, an array, a cloud or a mesh.
         config: how shapes are prepared.
         seed: of the sampling.
-        viewpoint: (3,), the place of the camera; by default the one in the file, unless the shape cannot have been seen
-            from there.
+        viewpoint: (3,), the position of the camera; by default the one in the file, unless the shape cannot have been
+            seen from there.
 
     Returns:
         The points, without normals.
@@ -80,7 +80,7 @@ def sample_shape(shape: Shape, config: PrepareConfig, seed: int, viewpoint: Tens
     whole = _read_shape(shape)
     cloud = sample_points(whole, config.points, torch.Generator().manual_seed(seed))
     if isinstance(whole, Mesh) and cloud.normals is not None:
-        cloud = replace(cloud, normals=None)  # the sides of a mesh's faces say little
+        cloud = replace(cloud, normals=None)  # the orientation of a mesh's faces is not reliable
     if viewpoint is not None:
         cloud = cloud.seen_from(viewpoint)
         check_viewpoint(cloud)
@@ -95,7 +95,7 @@ def prepare_shape(
     """Read a shape, sample it and estimate its frames.
 
     Returns:
-        Its name, what a network reads of it, and the milliseconds that this took.
+        Its name, the oriented points, and the milliseconds that this took.
 
     Raises:
         ValueError: if the file cannot be read, or the shape has no valid frame.
@@ -122,7 +122,7 @@ def prepare_file(
 
 def _read_shape(shape: Shape) -> Mesh | PointCloud:
     if isinstance(shape, str | os.PathLike):
-        # A copy still knows that it is clean, which `replace` would forget.
+        # Unlike `replace`, a copy stays marked as clean.
         whole = copy(read(shape))
         object.__setattr__(whole, "name", os.fspath(shape))
         return whole

@@ -29,7 +29,7 @@ Prepared = tuple[str, OrientedPoints, float]
 """What `prepare_shape` returns."""
 BATCH = 16
 """Number of shapes that the network reads at once; larger batches are not faster."""
-_UNLIKELY = 1e-4  # candidates below this are not worth a line
+_UNLIKELY = 1e-4  # candidates below this are left out
 
 
 class Model:
@@ -103,7 +103,7 @@ class Model:
             seed: of the sampling of points.
             up: (3,), the known up direction in the shape's coordinates, such as the opposite of gravity, or an axis,
                 such as "z" or "-y"; poses are then rotations that map the z axis to it.
-            viewpoint: (3,), the place of the camera that saw the shape from one side, in the shape's coordinates; by
+            viewpoint: (3,), the position of the camera that saw the shape from one side, in the shape's coordinates; by
                 default the one in the file, if its format (PCD) has one.
 
         Returns:
@@ -140,7 +140,7 @@ class Model:
             viewpoint: as in `predict`, for all files.
 
         Yields:
-            The answer for each file, in order, as soon as it is there; a `Failure` for a file without one.
+            The answer for each file, in order, as soon as it is available; a `Failure` for a file without one.
         """
         known, camera = _direction(up), _place(viewpoint)
         jobs = ((os.fspath(path), self.config, seed, camera) for path in paths)
@@ -212,7 +212,7 @@ class Model:
             scale: whether to estimate a scale too, see `find_units`.
             seed: of the sampling of points.
             up: the known up direction of both shapes, as in `predict`; the rotation is then about it.
-            viewpoint: (3,), the place of the camera that saw the source from one side, as in `predict`.
+            viewpoint: (3,), the position of the camera that saw the source from one side, as in `predict`.
 
         Returns:
             The motion from source to target, and the predictions for both.
@@ -342,7 +342,7 @@ def _direction(up: ArrayLike | None) -> Tensor | None:
 
 
 def _place(viewpoint: ArrayLike | None) -> Tensor | None:
-    """Convert the place of a camera to float64."""
+    """Convert the position of a camera to float64."""
     if viewpoint is None:
         return None
     place = _to_tensor(viewpoint, parse_point)

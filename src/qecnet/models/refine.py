@@ -16,7 +16,7 @@ from qecnet.geometry import PointCloud
 from qecnet.models.answer import Alignment
 
 _GRID = 0.02  # clouds of radius 1 are thinned to this
-_REACH = 0.3  # pairs of points are at most so far apart
+_REACH = 0.3  # largest distance of a pair of points
 _STEPS = 50
 
 

@@ -1,4 +1,4 @@
-"""What routing asks of votes: their moments and their angles to a pose; in pieces, with their derivatives."""
+"""Moments of votes and their angles to a pose, for routing; computed in slices, with their derivatives."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def weigh(poses: Tensor, votes: Tensor, weighting: Weighting, exponent: float) -
     p, v = flat(poses, 2), flat(votes, 3)
     sigma = torch.empty(v.shape[:-1], dtype=votes.dtype, device=votes.device)
     for piece in pieces(v):
-        if weighting == "sigmoid":  # which an error of 1e-3 rad near 0 hardly changes: 2 acos|c| will do
+        if weighting == "sigmoid":  # which an error of 1e-3 rad near 0 hardly changes: 2 acos|c| is enough
             delta = (p[piece][..., None, :] @ v[piece].mT)[..., 0, :].abs_().clamp_(max=1).acos_().mul_(2)
         else:
             cosine, sine = _cosine_and_sine(p[piece], v[piece])

@@ -51,8 +51,8 @@ def azimuth_modes(harmonics: Tensor) -> tuple[Tensor, Tensor]:
         harmonics: (rows, 3, 2).
 
     Returns:
-        Angles (rows, 4) in radians and shares (rows, 4), which add up to 1; largest share first, and 0 for what is no
-        maximum. Where the density is flat, the first angle is 0 and has all of it.
+        Angles (rows, 4) in radians and shares (rows, 4), which add up to 1; largest share first, and 0 where there are
+        fewer maxima. Where the density is flat, the first angle is 0 and its share is 1.
     """
     grid = _grid(harmonics)
     density = _log_density(harmonics, grid)

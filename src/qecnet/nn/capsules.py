@@ -1,4 +1,4 @@
-"""Capsules: what the modules take and give, and how they are grouped into patches."""
+"""Capsules, the input and output of modules, and how they are grouped into patches."""
 
 from dataclasses import dataclass
 
@@ -13,10 +13,11 @@ from ..geometry import OrientedPoints
 class Capsules:
     """Poses and activations at points in space; `*batch` may be (clouds, points) or (clouds, patches, neighbours).
 
-    - positions: (*batch, 3)
-    - poses: (*batch, channels, 4), quaternions WXYZ, unit
-    - activations: (*batch, channels), at least 0; a capsule of activation 0 is masked: it changes no result
-    - features: (*batch, F), what a point's capsules carry that no rotation changes; None in the paper's network
+    Attributes:
+        positions: (*batch, 3).
+        poses: (*batch, channels, 4), quaternions WXYZ, unit.
+        activations: (*batch, channels), at least 0; a capsule of activation 0 is masked: it changes no result.
+        features: (*batch, F), invariant to rotation; None in the paper's network.
     """
 
     positions: Tensor
@@ -44,19 +45,31 @@ class Capsules:
 
     @staticmethod
     def primary(positions: Tensor, frames: Tensor, valid: Tensor | None = None) -> "Capsules":
-        """The input capsules: one for each local reference frame, activation 1, or 0 where the frame is invalid.
+        """Make the input capsules, one for each local reference frame.
 
-        positions (..., N, 3), frames (..., N, 4) WXYZ, valid (..., N) bool.
+        Args:
+            positions: (..., N, 3).
+            frames: (..., N, 4), WXYZ.
+            valid: (..., N) bool; all frames by default.
+
+        Returns:
+            Capsules with one channel; the activation is 1, or 0 where the frame is invalid.
         """
         if valid is None:
             valid = torch.ones_like(frames[..., 0], dtype=torch.bool)
         return Capsules(positions, frames[..., None, :], valid[..., None].to(frames.dtype))
 
     def group(self, pooling: "Pooling") -> "Capsules":
-        """Gather the neighbours of each patch: (clouds, points) → (clouds, patches, neighbours), the missing masked.
+        """Gather the neighbours of each patch.
 
-        A masked capsule gets the identity as pose, and the origin as position where all of a point's are masked, so
-        that nothing they held goes any further.
+        A masked capsule gets the identity as pose, and the origin as position where all capsules of a point are
+        masked, so that their values are not used.
+
+        Args:
+            pooling: which points each patch reads.
+
+        Returns:
+            Capsules (clouds, patches, neighbours); missing neighbours are masked.
         """
         if pooling.neighbours.shape[0] != self.positions.shape[0]:
             raise ValueError(f"the pooling is for {len(pooling.neighbours)} clouds; there are {len(self.positions)}")
@@ -80,10 +93,11 @@ class Capsules:
 class Pooling:
     """A pooling graph: which points each patch reads.
 
-    - centres: (clouds, patches, 3), where the capsules that come out of the patch will stand
-    - neighbours: (clouds, patches, K), indices of points
-    - present: (clouds, patches, K) bool; False where a neighbour is missing (its index is then any valid one)
-    - origins: (clouds, patches, 3), what the positions that a patch reads are relative to; None for its centre
+    Attributes:
+        centres: (clouds, patches, 3), positions of the capsules that the patches result in.
+        neighbours: (clouds, patches, K), indices of points.
+        present: (clouds, patches, K) bool; False where a neighbour is missing (its index is then any valid one).
+        origins: (clouds, patches, 3), what the positions that a patch reads are relative to; None for its centre.
     """
 
     centres: Tensor
@@ -108,12 +122,29 @@ class Pooling:
 
     @staticmethod
     def at(positions: Tensor, centres: Tensor, neighbours: Tensor, present: Tensor) -> "Pooling":
-        """Patches whose centres are points: positions (clouds, points, 3), centres (clouds, patches) their indices."""
+        """Make a pooling whose patches are centred at points.
+
+        Args:
+            positions: (clouds, points, 3).
+            centres: (clouds, patches), indices of the points that are centres.
+            neighbours: (clouds, patches, K), indices of points.
+            present: (clouds, patches, K) bool, False where a neighbour is missing.
+
+        Returns:
+            The pooling.
+        """
         return Pooling(positions.gather(1, centres[..., None].expand(*centres.shape, 3)), neighbours, present)
 
     @staticmethod
     def whole(capsules: Capsules) -> "Pooling":
-        """One patch that reads every point, around the cloud's own centre: the input of the last module (Sec. 5.2)."""
+        """Make one patch of all points, for the last module (Sec. 5.2).
+
+        Args:
+            capsules: (clouds, points).
+
+        Returns:
+            The pooling; the centre of the patch is that of the cloud, the origin.
+        """
         clouds, points = capsules.positions.shape[:2]
         neighbours = torch.arange(points, device=capsules.positions.device).expand(clouds, 1, points)
         return Pooling(
@@ -122,9 +153,9 @@ class Pooling:
 
 
 def fill(points: OrientedPoints) -> Capsules:
-    """The valid points, in their order, again and again until all places are taken, as primary capsules.
+    """The valid points as primary capsules, in their order, repeated until all places are taken.
 
-    So nothing after this needs a mask: who is there twice changes no maximum. Where none is valid, the frame is the
+    So nothing after this needs a mask: duplicates do not change a maximum. Where none is valid, the frame is the
     identity at the origin.
     """
     valid = points.valid

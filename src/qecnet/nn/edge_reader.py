@@ -1,4 +1,4 @@
-"""What the readers of a cloud have in common: edges to neighbours, four neighbourhoods, and a summary of the whole.
+"""Shared by the readers of a cloud: edges to neighbours, four neighbourhoods, and a summary of the whole.
 
 Edges are seen from an up direction, and nothing about them changes with the azimuth. Where a local reference frame
 makes an edge invariant to all rotations, a known up direction makes it invariant to the rotations about it and keeps
@@ -24,7 +24,7 @@ _SUMMARY = 256
 
 @dataclass(frozen=True)
 class ReaderSize:
-    """How much a reader reads and computes.
+    """The sizes of a reader.
 
     Attributes:
         points: the first points of a cloud that it reads.

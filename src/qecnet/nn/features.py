@@ -1,7 +1,7 @@
-"""The network whose capsules carry features: past the paper, with its poses, votes and routing.
+"""The network whose capsules carry features: an extension of the paper that keeps its poses, votes and routing.
 
 Points keep their local reference frames as poses. Readings gather features from growing neighbourhoods; then the whole
-cloud is read from frames of its own, which gives the class and tells each capsule how to vote for the pose.
+cloud is read from frames of its own, which gives the class, and determines how each capsule votes for the pose.
 """
 
 import math
@@ -22,7 +22,7 @@ from .votes import cast_votes
 from .voting import RoutingConfig
 
 _PRIMARY = 4
-"""The features of a primary capsule: where its frame sees the cloud's centre, and how far away."""
+"""The features of a primary capsule: the cloud's centre in its frame (3 values), and the distance to it."""
 
 _VOTERS_WIDTH = 128
 _MOST_READINGS, _WIDEST = 16, 65_536
@@ -30,7 +30,15 @@ _MOST_READINGS, _WIDEST = 16, 65_536
 
 @dataclass(frozen=True)
 class Neighbourhood:
-    """One reading: how many patches, how many neighbours each, the widths, and the length it measures in."""
+    """The sizes of one reading.
+
+    Attributes:
+        patches: number of patches.
+        neighbours: number of points that each patch reads.
+        hidden: width of the hidden layer.
+        features: number of features of each patch.
+        reach: unit of length in which positions are read, in radii of the cloud.
+    """
 
     patches: int
     neighbours: int
@@ -48,15 +56,15 @@ class Neighbourhood:
 
 @dataclass(frozen=True)
 class FeatureConfig(RoutingConfig):
-    """What a `FeatureNet` is.
+    """The configuration of a `FeatureNet`.
 
     Attributes:
         neighbourhoods: the readings, from the points up; the first `patches` points of each are the centres.
         whole: the hidden and the last width of the reading of the whole cloud.
-        summary: the width of what is known of a cloud in the end.
-        dropout: the share of a summary's numbers that training leaves out.
+        summary: the size of a cloud's descriptor.
+        dropout: the share of a descriptor's values that training leaves out.
         looks: how often the whole cloud is read.
-        upside_down: whether the further looks are from upside-down frames, too.
+        upside_down: whether all but the first reading also use upside-down frames.
     """
 
     neighbourhoods: tuple[Neighbourhood, ...] = (
@@ -90,7 +98,7 @@ class FeatureConfig(RoutingConfig):
 
 
 class Voters(nn.Module):
-    """How capsules vote, and how much each counts, from their own features and the summary of the cloud."""
+    """Computes votes and their weights from the capsules' features and the summary of the cloud."""
 
     def __init__(self, given: int, summary: int, classes: int) -> None:
         super().__init__()
@@ -109,9 +117,9 @@ class Voters(nn.Module):
 
 
 class Look(nn.Module):
-    """The whole cloud, read from several frames at its centre: each of them is a capsule, and votes beside the patches.
+    """Reads the whole cloud from several frames at its centre; each is a capsule, and votes as the patches do.
 
-    `before` counts the looks that were taken before: what they found goes into the summary, too.
+    `before` is the number of looks before this one, whose features are also read.
     """
 
     def __init__(self, config: FeatureConfig, before: int) -> None:
@@ -131,8 +139,8 @@ class Look(nn.Module):
         self.whole_voters = Voters(whole, config.summary, classes)
 
     def forward(self, patches: Capsules, frames: Tensor, before: Tensor) -> tuple[Ballot, Tensor, Tensor]:
-        """patches (clouds, P), frames (clouds, G, 4) WXYZ, what was found before (clouds, F) → the votes, the summary
-        (clouds, S), and what was found until now."""
+        """patches (clouds, P), frames (clouds, G, 4) WXYZ, features of the looks before (clouds, F) → the votes, the
+        summary (clouds, S), and the features of all looks until now."""
         clouds, count = frames.shape[:2]
         centres = Capsules.primary(frames.new_zeros(clouds, count, 3), frames)
         everyone = torch.arange(patches.positions.shape[1], device=frames.device).expand(clouds, count, -1)
@@ -142,7 +150,7 @@ class Look(nn.Module):
         (votes, trust), (more, others) = self.patch_voters(patches, summary), self.whole_voters(wholes, summary)
         balance = math.log(trust.shape[-1] / count)  # untrained, all patches together count as much as all wholes
         votes, trust = torch.cat((votes, more), -2), torch.cat((trust, others + balance), -1).softmax(-1)
-        # Each class trusts its voters by its own measure.
+        # Each class has its own weights of the voters.
         poses = route(votes[:, :, None], trust, **self.routing).poses[:, :, 0]
         return Ballot(self.scores(summary), votes, trust, poses), summary, found
 
@@ -152,7 +160,7 @@ class FeatureNet(Network):
 
     The first look is from the cloud's principal frames; each further one from the pose that the best class had in the
     one before, its quarter turns about the upright axis and, where the configuration says so, these upside down. The
-    points' order is part of the input: the first ones should be spread over the cloud, as `prepare` has them.
+    order of the points matters: the first ones should be spread over the cloud, as `prepare` orders them.
     """
 
     title = "QEC with features"
@@ -185,14 +193,14 @@ class FeatureNet(Network):
         return Prediction(ballots[-1].scores.softmax(-1), ballots[-1].poses, summary, ballots)
 
     def _read(self, primary: Capsules) -> Capsules:
-        """The capsules of the last reading: frames as they were, with what each found around it."""
+        """The capsules of the last reading: the same frames, with features of their neighbourhoods."""
         below = _with_features(primary)
         for reading, neighbours in zip(self.readings, self._neighbours(primary.positions), strict=True):
             below = reading(_first(below, neighbours.shape[1]), below, neighbours)
         return below
 
     def _neighbours(self, positions: Tensor) -> list[Tensor]:
-        """What the patches of each reading read: indices of the points, then of the centres of the reading below."""
+        """The indices that the patches of each reading read: of points, then of the centres of the reading before."""
         found = []
         for size in self.config.neighbourhoods:
             centres = positions[:, : size.patches]
@@ -201,7 +209,7 @@ class FeatureNet(Network):
         return found
 
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules:
-        """Capsules with features are all equally active; what tells them apart is how far the last look trusts them."""
+        """Activations are the weights of the last look, as capsules with features are all equally active."""
         primary = fill(points)
         *below, neighbours = self._neighbours(primary.positions)
         lower = primary.positions[:, : below[-1].shape[1]] if below else primary.positions

@@ -20,6 +20,12 @@ class TransformKernel(nn.Module):
     """Two fully connected layers, shared by all points: `3·Nc → hidden → 4·Nc·M` (Sec. 5.1).
 
     The authors' hidden width is the number of output capsules M, and they have no non-linearity between the layers.
+
+    Args:
+        in_capsules: Nc, poses at each point.
+        out_capsules: M, poses at each patch.
+        hidden: width between the two layers; None for M.
+        nonlinearity: between the two layers.
     """
 
     def __init__(
@@ -37,23 +43,44 @@ class TransformKernel(nn.Module):
         self.second = nn.Linear(hidden, 4 * in_capsules * out_capsules)
 
     def forward(self, canonical: Tensor) -> Tensor:
-        """Positions in the frame of each channel (..., K, Nc, 3) → unit quaternions t_ij (..., M, Nc·K, 4), WXYZ."""
+        """Compute the transformations t_ij.
+
+        Args:
+            canonical: (..., K, Nc, 3), positions in the frame of each channel.
+
+        Returns:
+            Unit quaternions (..., M, Nc·K, 4), WXYZ.
+        """
         return nn.functional.normalize(self.regress(canonical), dim=-1)
 
     def regress(self, canonical: Tensor) -> Tensor:
-        """The same before it is brought to unit length, which `cast_votes` does on the way."""
+        """Compute the transformations before normalization, which `cast_votes` does itself.
+
+        Args:
+            canonical: (..., K, Nc, 3), positions in the frame of each channel.
+
+        Returns:
+            Quaternions (..., M, Nc·K, 4), WXYZ, of any length.
+        """
         raw = _linear_points_last(self.hidden(canonical), self.second)
         return raw.view(*canonical.shape[:-3], self.out_capsules, 4, self.in_capsules * canonical.shape[-3]).mT
 
     def hidden(self, canonical: Tensor) -> Tensor:
-        """What the second layer reads. (..., K, Nc, 3) → (..., K, hidden)."""
+        """Compute the input of the second layer.
+
+        Args:
+            canonical: (..., K, Nc, 3), positions in the frame of each channel.
+
+        Returns:
+            (..., K, hidden).
+        """
         return _FUNCTIONS[self.nonlinearity](self.first(canonical.flatten(-2)))
 
 
 def _linear_points_last(hidden: Tensor, linear: nn.Linear) -> Tensor:
     """`linear(hidden)` with the points innermost: (..., K, H) → (..., width, K).
 
-    With many points the product is written that way at once; with few, transposing afterwards is cheaper.
+    With many points the product is computed in that layout; with few, transposing afterwards is cheaper.
     """
     *batch, points, _ = hidden.shape
     if points < 32:

@@ -1,4 +1,4 @@
-"""What the network is trained with: the spread loss, the rotation loss, and cross-entropy to compare with."""
+"""Losses for training: the spread loss, the rotation loss, and cross-entropy."""
 
 import torch
 from torch import Tensor
@@ -53,7 +53,7 @@ def upright_distance(poses: Tensor, turns: Tensor) -> Tensor:
         (...), in radians.
     """
     with torch.no_grad():
-        twist = 2 * torch.atan2(poses[..., 3], poses[..., 0])  # the turn about z that comes nearest
+        twist = 2 * torch.atan2(poses[..., 3], poses[..., 0])  # the nearest rotation about z
         step = 2 * torch.pi / turns.clamp_min(1).to(poses.dtype)
         upright = from_azimuth(torch.where(turns == 0, twist, (twist / step).round() * step))
     return angular_distance(poses, upright)

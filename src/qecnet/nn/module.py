@@ -21,10 +21,17 @@ from .votes import cast_votes
 
 
 class QECModule(nn.Module):
-    """From the K points of a patch, each with `in_capsules` poses, to `out_capsules` poses at the patch's centre.
+    """From the K points of a patch, each with Nc poses, to M poses at the patch's centre.
 
-    `neighbours` is the K that the module expects of its patches; None takes any. With `canonicalize=False`, positions
-    are read as they are, not in the patch's own frame: the paper's "Var.", which is NOT equivariant.
+    Args:
+        in_capsules: Nc, poses at each point.
+        out_capsules: M, poses at each patch.
+        neighbours: K, points in each patch; None accepts any number.
+        hidden: width of the transform kernel; None for M, as in the paper.
+        nonlinearity: between the two layers of the transform kernel.
+        iterations, weighting, exponent, gradients: of routing, see `route`.
+        canonicalize: False reads positions as they are, not in the patch's own frame: the paper's "Var.", which is NOT
+            equivariant.
     """
 
     def __init__(
@@ -53,7 +60,15 @@ class QECModule(nn.Module):
         self.gradients, self.canonicalize = gradients, canonicalize
 
     def forward(self, capsules: Capsules, pooling: Pooling) -> Capsules:
-        """Capsules at points (clouds, points), grouped into patches → capsules at patch centres (clouds, patches)."""
+        """Route the capsules of each patch to capsules at its centre.
+
+        Args:
+            capsules: at points, (clouds, points), with Nc channels.
+            pooling: which points each patch reads.
+
+        Returns:
+            Capsules at the patch centres, (clouds, patches), with M channels.
+        """
         self._check(capsules, pooling)
         inputs = (capsules.positions, capsules.poses, capsules.activations, pooling.centres)
         with full_precision(capsules.poses.device):
@@ -71,8 +86,16 @@ class QECModule(nn.Module):
         return Capsules(pooling.centres, routed.poses, routed.activations)
 
     def votes(self, capsules: Capsules, pooling: Pooling) -> tuple[Tensor, Tensor]:
-        """What is routed: votes (clouds, patches, M, Nc·K, 4) WXYZ, points innermost, and the activations of those who
-        cast them (clouds, patches, Nc·K)."""
+        """Compute the votes that are routed.
+
+        Args:
+            capsules: at points, (clouds, points), with Nc channels.
+            pooling: which points each patch reads.
+
+        Returns:
+            Votes (clouds, patches, M, Nc·K, 4), WXYZ, with the points innermost, and the activations
+            (clouds, patches, Nc·K) of the capsules that cast them.
+        """
         patch = capsules.group(pooling)
         transforms = self.kernel.regress(self._canonical(patch, pooling))
         poses = patch.poses.transpose(-3, -2).flatten(-3, -2)
@@ -81,7 +104,7 @@ class QECModule(nn.Module):
     def _route_fused(self, capsules: Capsules, pooling: Pooling) -> tuple[Tensor, Tensor]:
         """Poses and activations as `route` gives them."""
         patch = capsules.group(pooling)
-        if is_checking():  # the operators do not look at values, and what is masked may be no quaternion
+        if is_checking():  # the operators do not check values, and a masked pose need not be a quaternion
             identity = identity_like(patch.poses)
             check_quaternion("poses", torch.where(patch.activations[..., None] == 0, identity, patch.poses))
         poses, agreement = route_fused(

@@ -17,19 +17,19 @@ from .voting import RoutingConfig
 
 PatchOrigin = Literal["cloud", "patch"]
 
-_MOST_ROUTINGS = 20_000  # patches × iterations: what bounds the time of a damaged file, which each alone does not
+_MOST_ROUTINGS = 20_000  # patches × iterations: bounds the time that a damaged file can take, which neither does alone
 
 
 @dataclass(frozen=True)
 class QECConfig(RoutingConfig):
-    """What a `QECNet` is; the defaults are the paper's.
+    """The configuration of a `QECNet`; the defaults are the paper's.
 
     Attributes:
         patches, neighbours, capsules: number of patches, of frames that each reads, and of capsules at each.
         origin: what the positions of a patch's frames are relative to: the centre of the cloud, as in Algorithm 2 and
             in the authors' release, or that of the patch.
         nonlinearity: between the two layers of the transform kernels.
-        canonicalize: whether patches are read in their own frames; without, it is the paper's "Var.", which is not
+        canonicalize: whether patches are read in their own frames; False is the paper's "Var.", which is not
             equivariant.
     """
 

@@ -18,7 +18,7 @@ def choose_patches(
     the lower index.
 
     Args:
-        positions: (clouds, N, 3); what is not valid may hold anything.
+        positions: (clouds, N, 3); invalid ones may have any value.
         valid: (clouds, N) bool.
         count, size: of the patches; the paper's first layer has 64 of 9.
         start: where sampling starts, as a share (0 to below 1) of the valid points; by default at the point farthest
@@ -39,7 +39,7 @@ def choose_patches(
             chosen, neighbours, present = pool_fused(positions, valid, first, count, size)
             return Pooling.at(positions, chosen, neighbours, present)
         chosen = _farthest(points.to(positions.dtype), valid, first, count)
-        # Where fewer points are valid than patches wanted, sampling goes round in circles.
+        # With fewer valid points than patches, sampling repeats points.
         there = torch.arange(count, device=valid.device) < valid.sum(1, keepdim=True)
         chosen = torch.where(there, chosen, 0)
         centres = points.gather(1, chosen[..., None].expand(*chosen.shape, 3))
@@ -50,7 +50,7 @@ def choose_patches(
 
 
 def _centred(positions: Tensor, valid: Tensor) -> Tensor:
-    """The valid points about their own centroid at radius 1, in float64, so that rounding is the same in any place."""
+    """The valid points about their own centroid at radius 1, in float64: rounding is the same at any position."""
     points = torch.where(valid[..., None], positions, 0.0).double()
     points = points - points.sum(1, keepdim=True) / valid.sum(1).clamp_min(1)[:, None, None]
     points = torch.where(valid[..., None], points, 0.0)
@@ -66,7 +66,7 @@ def _farthest(points: Tensor, valid: Tensor, first: Tensor, count: int) -> Tenso
     chosen = [first]
     for _ in range(count - 1):
         last = chosen[-1][:, None]
-        # A chosen point is never taken again, even where all that is left repeats a position.
+        # A point is never chosen twice, even if all that are left repeat a position.
         nearest = nearest.scatter(1, last, taken)
         offsets = axes - axes.gather(2, last[:, None].expand(-1, 3, 1))
         dx, dy, dz = (offsets * offsets).unbind(1)

@@ -1,4 +1,4 @@
-"""What networks give: a `Prediction` for each cloud, its calibration, and on request how it came about."""
+"""What networks return: a `Prediction` for each cloud, its calibration, and on request how it was reached."""
 
 import math
 from collections.abc import Sequence
@@ -17,13 +17,13 @@ SAME_DIRECTION = math.cos(math.radians(10))
 
 @dataclass(frozen=True, eq=False)
 class Ballot:
-    """The votes of L voters for each of M classes' poses, and what routing made of them.
+    """The votes of L voters for each of M classes' poses, and the result of routing them.
 
     Attributes:
         scores: (clouds, M), real; their softmax is the activations.
         votes: (clouds, M, L, 4), WXYZ.
         trust: (clouds, M, L), how much each vote counts; adds up to 1 over the voters.
-        poses: (clouds, M, 4), WXYZ, what routing made of the votes.
+        poses: (clouds, M, 4), WXYZ, the result of routing.
     """
 
     scores: Tensor
@@ -36,7 +36,14 @@ class Ballot:
         return self.poses[torch.arange(self.scores.shape[0], device=self.scores.device), self.scores.argmax(-1)]
 
     def select(self, index: slice | Tensor) -> "Ballot":
-        """Take some of the clouds."""
+        """Select clouds.
+
+        Args:
+            index: slice, or indices or mask (clouds,), of the clouds.
+
+        Returns:
+            The same for these clouds, in this order.
+        """
         return Ballot(*(getattr(self, field.name)[index] for field in fields(Ballot)))
 
 
@@ -47,7 +54,7 @@ class Orientations:
     Attributes:
         poses: (clouds, 24, 4), WXYZ, which rotate with the cloud. Padding has the identity.
         probabilities: (clouds, 24), at least 0, of padding 0; they add up to at most 1.
-        any_azimuth: (clouds, 24), whether any rotation about the pose's up direction may be as right.
+        any_azimuth: (clouds, 24), whether every rotation about the pose's up direction may be equally correct.
     """
 
     poses: Tensor
@@ -56,7 +63,16 @@ class Orientations:
 
     @staticmethod
     def best(poses: Tensor, probabilities: Tensor, any_azimuth: Tensor) -> "Orientations":
-        """The 24 likeliest of one cloud's poses (K, 4) with probabilities (K,), and any_azimuth (K,)."""
+        """Keep the 24 likeliest poses of one cloud.
+
+        Args:
+            poses: (K, 4), WXYZ.
+            probabilities: (K,).
+            any_azimuth: (K,) bool.
+
+        Returns:
+            The likeliest first, for a batch of one cloud.
+        """
         order = probabilities.argsort(descending=True, stable=True)[:MOST_CANDIDATES]
         padding = MOST_CANDIDATES - len(order)
         identity = identity_like(poses)
@@ -65,19 +81,33 @@ class Orientations:
         return Orientations(kept[None], share[None], is_open[None])
 
     def calibrated_probabilities(self, temperature: float) -> Tensor:
-        """Probabilities at a temperature, which add up to 1 unless all are 0. (clouds, 24)"""
+        """Apply a temperature to the probabilities.
+
+        Args:
+            temperature: above 1 for less confidence, below 1 for more.
+
+        Returns:
+            Probabilities (clouds, 24) that add up to 1, unless all are 0.
+        """
         there = self.probabilities > 0
         scores = torch.where(there, self.probabilities, 1).log() / temperature
         return torch.where(there, scores, -torch.inf).softmax(-1).nan_to_num(0.0)
 
     def select(self, index: slice | Tensor) -> "Orientations":
-        """Take some of the clouds."""
+        """Select clouds.
+
+        Args:
+            index: slice, or indices or mask (clouds,), of the clouds.
+
+        Returns:
+            The same for these clouds, in this order.
+        """
         return Orientations(*(getattr(self, field.name)[index] for field in fields(Orientations)))
 
 
 @dataclass(frozen=True, eq=False)
 class Whole:
-    """Where the whole shape is of which each cloud may be a part.
+    """Centre and size of the whole shape that each cloud may be a part of.
 
     Attributes:
         offset: (clouds, 3), from the cloud's centre to the shape's, in radii of the cloud; it rotates with the cloud.
@@ -88,17 +118,31 @@ class Whole:
     growth: Tensor
 
     def select(self, index: slice | Tensor) -> "Whole":
-        """Take some of the clouds."""
+        """Select clouds.
+
+        Args:
+            index: slice, or indices or mask (clouds,), of the clouds.
+
+        Returns:
+            The same for these clouds, in this order.
+        """
         return Whole(self.offset[index], self.growth[index])
 
     def to(self, device: torch.device) -> "Whole":
-        """Move all tensors to a device."""
+        """Move all tensors to a device.
+
+        Args:
+            device: the device.
+
+        Returns:
+            The same there.
+        """
         return Whole(self.offset.to(device), self.growth.to(device))
 
 
 @dataclass(frozen=True, eq=False)
 class Prediction:
-    """What a network says of each cloud.
+    """What a network predicts for each cloud.
 
     Attributes:
         activations: (clouds, classes), which no rotation changes.
@@ -107,8 +151,8 @@ class Prediction:
         ballots: the votes that training looks at, of each look of a network with features.
         orientations: candidates, from a network that has them.
         pose_loss: (clouds), in training, of a network that has a loss of its own for poses.
-        side_activations: (clouds, classes) each, in training: further readings of the class that are learned beside
-            the one that counts.
+        side_activations: (clouds, classes) each, in training: further predictions of the class that are trained
+            together with the main one.
         whole: the centre and size of the whole shape, from a network that estimates them.
     """
 
@@ -123,7 +167,14 @@ class Prediction:
 
     @staticmethod
     def concatenate(predictions: Sequence["Prediction"]) -> "Prediction":
-        """Put predictions with candidates, and without votes, into one batch."""
+        """Concatenate predictions with orientations, and without votes, into one batch.
+
+        Args:
+            predictions: of any number of clouds each.
+
+        Returns:
+            The predictions for all clouds.
+        """
         found = [one.orientations for one in predictions if one.orientations is not None]
         whole = [one.whole for one in predictions if one.whole is not None]
         return Prediction(
@@ -152,11 +203,25 @@ class Prediction:
         return self.pose_of(self.label)
 
     def pose_of(self, label: Tensor) -> Tensor:
-        """The pose of the capsule of a given class for each cloud. (clouds) → (clouds, 4), WXYZ"""
+        """Look up the pose for a given class.
+
+        Args:
+            label: (clouds,), the class of each cloud.
+
+        Returns:
+            Poses (clouds, 4), WXYZ.
+        """
         return self.poses.gather(-2, label[..., None, None].expand(*label.shape, 1, 4))[..., 0, :]
 
     def select(self, index: slice | Tensor) -> "Prediction":
-        """Take some of the clouds."""
+        """Select clouds.
+
+        Args:
+            index: slice, or indices or mask (clouds,), of the clouds.
+
+        Returns:
+            The predictions for these clouds, in this order, without the losses of training.
+        """
         ballots = tuple(ballot.select(index) for ballot in self.ballots)
         found = self.orientations and self.orientations.select(index)
         whole = self.whole and self.whole.select(index)
@@ -166,7 +231,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Calibration:
-    """Temperatures that make probabilities of activations; the defaults leave them as they are.
+    """Temperatures that turn activations into probabilities; the defaults leave them as they are.
 
     They do not change the order of the classes or candidates.
 
@@ -188,7 +253,7 @@ def apply_temperature(activations: Tensor, temperature: float = 1.0) -> Tensor:
     """Turn activations into probabilities: `softmax(log(activations) / temperature)`.
 
     For a network with features, whose activations are those of a softmax, a temperature of 1 changes nothing. The
-    activations of the paper's network are independent sigmoids; their logarithms are used as scores all the same.
+    activations of the paper's network are independent sigmoids; their logarithms are used as scores nonetheless.
 
     Args:
         activations: (..., C).
@@ -207,11 +272,12 @@ def log_positive(activations: Tensor) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class PatchCapsules:
-    """The patches of one cloud, in its own coordinates, and the capsules that stand there.
+    """The patches of one cloud, in its own coordinates, and their capsules.
 
     Attributes:
         centres: (P, 3).
-        reads: (P, K, 3), positions of the points that each patch reads, and present: (P, K), which of them there are.
+        reads: (P, K, 3), positions of the points that each patch reads.
+        present: (P, K) bool, False for padding.
         poses: (P, 4), WXYZ, of each patch's most active capsule.
         activations: (P,), how active a patch's capsules are, or how much their votes count.
     """
@@ -228,8 +294,10 @@ class VotingRound:
     """Votes for the pose of one cloud's predicted class, through the iterations of routing.
 
     Attributes:
-        positions: (L, 3), where the voters are, and votes: (L, 4), WXYZ.
-        poses: (S, 4), after each of S steps, the first before any, and weights: (S, L), which add up to 1.
+        positions: (L, 3), of the voters.
+        votes: (L, 4), WXYZ.
+        poses: (S, 4), WXYZ, before the first iteration and after each one.
+        weights: (S, L), of the votes in each of these poses; they add up to 1.
     """
 
     positions: Tensor

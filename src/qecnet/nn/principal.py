@@ -12,10 +12,10 @@ _SWEEPS = 5
 
 
 def principal_frames(points: Tensor) -> Tensor:
-    """(..., N, 3) → (..., 4, 4), quaternions WXYZ that turn frame coordinates into the cloud's.
+    """(..., N, 3) → (..., 4, 4), quaternions WXYZ, frame to world.
 
-    The axes come by rising variance. They turn with the cloud as a set of four: which comes first is arbitrary, so
-    whatever reads them must not depend on their order. Where two variances are equal, the axes are any of their plane.
+    The axes are in order of increasing variance. As a set, the four frames rotate with the cloud; their order is
+    arbitrary, so that results must not depend on it. Where two variances are equal, the axes are any of their plane.
     """
     with grad_where(False):
         offsets = points.double() - points.double().mean(-2, keepdim=True)
@@ -25,10 +25,10 @@ def principal_frames(points: Tensor) -> Tensor:
 
 
 def eigenvector_rotation(matrix: Tensor) -> list[Tensor]:
-    """The rotation whose columns are the eigenvectors of a symmetric matrix (..., 3, 3), by rising eigenvalue: the
-    components w, x, y, z of its quaternion, (...) each.
+    """The rotation whose columns are the eigenvectors of a symmetric matrix (..., 3, 3), in order of increasing
+    eigenvalue: the components w, x, y, z of its quaternion, (...) each.
 
-    Jacobi's method: each step turns two axes until the matrix has a 0 between them. It is a fixed number of plain
+    Jacobi's method: each step rotates two axes until the matrix has a 0 between them. It is a fixed number of plain
     operations, which other runtimes have, too, and the rotation is a quaternion from the beginning.
     """
     diagonal = [matrix[..., i, i] for i in range(3)]

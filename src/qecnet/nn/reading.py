@@ -15,10 +15,10 @@ NEIGHBOUR_VALUES = 14
 
 
 def view_neighbours(centres: Capsules, others: Capsules, neighbours: Tensor, reach: float) -> Tensor:
-    """What each centre sees of its neighbours, in its own frame; each point has one pose.
+    """Describe the neighbours of each centre in its own frame; each point has one pose.
 
     neighbours (clouds, M, K): indices of `others`; distances are in units of `reach`. → (clouds, M, K, 14): the
-    neighbour's position, its distance, its frame's axes, and the cosine between its z axis and the way to it.
+    neighbour's position, its distance, its frame's axes, and the cosine between its z axis and the direction to it.
     """
     frames, theirs = to_matrix(centres.poses[..., 0, :]), to_matrix(others.poses[..., 0, :])
     offsets = gather_neighbours(others.positions, neighbours) - centres.positions[..., None, :]
@@ -37,10 +37,10 @@ def gather_neighbours(x: Tensor, neighbours: Tensor) -> Tensor:
 
 
 def distances(centres: Tensor, points: Tensor) -> Tensor:
-    """Distances, or what orders them the same: (clouds, M, 3), (clouds, N, 3) → (clouds, M, N)."""
+    """Distances, or values in the same order: (clouds, M, 3), (clouds, N, 3) → (clouds, M, N)."""
     if is_exporting():
         return (centres[:, :, None] - points[:, None]).square().sum(-1)
-    # A product of matrices would be faster, but loses what close points differ by.
+    # A matrix product would be faster, but loses the differences between close points.
     return torch.cdist(centres, points, compute_mode="donot_use_mm_for_euclid_dist")
 
 
@@ -57,7 +57,7 @@ def max_over_neighbours(x: Tensor) -> Tensor:
     if not torch.is_grad_enabled():
         return x.amax(-2)
     count = x.shape[-2]
-    with torch.no_grad():  # channels come last in memory, which pooling likes; it numbers all M · K places
+    with torch.no_grad():  # channels are last in memory, the fastest layout; indices are into all M · K positions
         _, place = nn.functional.max_pool2d(x.permute(0, 3, 1, 2), (1, count), return_indices=True)
     return x.gather(-2, place.permute(0, 2, 3, 1) % count)[..., 0, :]
 
@@ -65,7 +65,7 @@ def max_over_neighbours(x: Tensor) -> Tensor:
 class Reading(nn.Module):
     """From the capsules around each centre to a feature at the centre: two layers a neighbour, and a maximum.
 
-    The normalisation follows the maximum, which leaves it a hundredth of the numbers to work on.
+    The normalisation follows the maximum, where it has only a hundredth of the values to process.
     """
 
     def __init__(self, given: int, hidden: int, features: int, reach: float) -> None:

@@ -1,4 +1,4 @@
-"""Networks by name: what a network is to the rest of the package, and how one is made."""
+"""Networks by name: the interface of a network to the rest of the package, and how one is created."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -16,7 +16,12 @@ from .prediction import PatchCapsules, Prediction, VotingRound
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """What all networks' configurations have: the number of classes, and of frames that are read of a cloud."""
+    """The part of a configuration that all networks share.
+
+    Attributes:
+        classes: number of classes.
+        frames: number of local reference frames that are read of a cloud.
+    """
 
     classes: int
     frames: int = 512
@@ -28,12 +33,12 @@ class NetworkConfig:
 
 
 class Network(nn.Module, ABC):
-    """`OrientedPoints` in, a `Prediction` out. A subclass says how, in `predict`.
+    """`OrientedPoints` in, a `Prediction` out. Subclasses implement `predict`.
 
     Attributes:
-        config: what it was made from.
-        title: what tables and lists call it.
-        has_poses: whether its poses say anything; otherwise they are the identity.
+        config: the configuration that it was created from.
+        title: its name in tables and lists.
+        has_poses: whether it predicts poses; otherwise they are the identity.
         normalises_batch: whether it trains on at least two clouds at a time.
         reads_candidates: whether it reads candidate poses, which `prepare` then proposes.
         reads_alone: whether it reads the clouds of a batch one by one, so that a batch changes no bit of a prediction.
@@ -60,7 +65,14 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def predict(self, points: OrientedPoints) -> Prediction:
-        """(clouds, N) → one prediction for each cloud."""
+        """Predict class and pose of each cloud.
+
+        Args:
+            points: (clouds, N).
+
+        Returns:
+            One prediction for each cloud.
+        """
 
     @property
     @abstractmethod
@@ -68,7 +80,15 @@ class Network(nn.Module, ABC):
         """D, the number of values in a descriptor."""
 
     def predict_upright(self, points: OrientedPoints, up: Tensor) -> Prediction:
-        """`predict` where it is known which way is up, (clouds, 3): by default, the nearest poses that have it."""
+        """Predict where the up direction is known; by default, poses are moved to the nearest ones that have it.
+
+        Args:
+            points: (clouds, N).
+            up: (clouds, 3), of any length above 0.
+
+        Returns:
+            One prediction for each cloud, whose poses take z to `up`.
+        """
         found = self.predict(points)
         return replace(found, poses=nearest_with_up(found.poses, up[:, None]))
 
@@ -78,6 +98,9 @@ class Network(nn.Module, ABC):
         Args:
             points: (clouds, N), see `OrientedPoints.stack`.
             up: (3,) or (clouds, 3), directions that are known to be up, of any length above 0: poses take z there.
+
+        Returns:
+            One prediction for each cloud.
         """
         if points.positions.dim() != 3:
             raise ValueError(f"positions has shape {tuple(points.positions.shape)}; it must be (clouds, points, 3)")
@@ -91,7 +114,11 @@ class Network(nn.Module, ABC):
             return self.predict_upright(points, up.to(points.positions).expand(len(points.positions), 3))
 
     def train_only(self, part: str) -> None:
-        """From now on, train one of `parts`; the others stay as they are."""
+        """Train only one part from now on; the others are frozen.
+
+        Args:
+            part: one of `parts`.
+        """
         self.only = part
         self.requires_grad_(False)
         self.get_submodule(part).requires_grad_(True)
@@ -100,19 +127,35 @@ class Network(nn.Module, ABC):
         """Trade a little accuracy for speed, if the network supports it; does nothing by default."""
 
     def without_classes(self) -> "Network":
-        """The same network with one class, for orientations only; a ValueError unless the network supports it."""
+        """Copy the network with one class, for orientations only; a ValueError unless the network supports it."""
         raise ValueError(f"the network {self.title} predicts no orientations without classes")
 
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules | None:
-        """The patches and capsules of the one cloud that was predicted; None for a network without patches."""
+        """Describe the patches of a cloud.
+
+        Args:
+            points: (1, N), one cloud.
+            prediction: for this cloud.
+
+        Returns:
+            Its patches and their capsules; None for a network without patches.
+        """
         return None
 
     def trace_votes(self, points: OrientedPoints, prediction: Prediction) -> list[VotingRound]:
-        """The votes for the predicted class's pose of the one cloud that was predicted, as routing went."""
+        """Trace the votes for the pose of a cloud through routing.
+
+        Args:
+            points: (1, N), one cloud.
+            prediction: for this cloud.
+
+        Returns:
+            The votes for the pose of the predicted class, one round for each time that votes are routed.
+        """
         return []
 
     def _check_classes(self, _: nn.Module, state_dict: Mapping[str, Any], prefix: str, *__: Any) -> None:
-        """One sentence for weights of another number of classes, before PyTorch lists every shape that differs."""
+        """Refuse weights for another number of classes in one sentence; PyTorch would list every differing shape."""
         bias = state_dict.get(prefix + self.class_bias)
         if isinstance(bias, Tensor) and len(bias) != self.config.classes:
             raise ValueError(f"the weights are for {len(bias)} classes; this network has {self.config.classes}")
@@ -205,7 +248,7 @@ def network_name(network: Network) -> str:
 
 
 def read_config(name: Any, options: Any, path: Path) -> tuple[type[Network], NetworkConfig]:
-    """The class and the configuration of a registered network, as a file's JSON gives them back.
+    """The class and the configuration of a registered network from the JSON in a file.
 
     Raises:
         ValueError: for a name that is not registered, and for options that do not fit its configuration.
@@ -221,7 +264,7 @@ def read_config(name: Any, options: Any, path: Path) -> tuple[type[Network], Net
 
 
 def check_at_most(config: Any, **limits: int) -> None:
-    """Raise a ValueError for a field above its limit: far above all use, it bounds what a damaged file can ask for."""
+    """Raise a ValueError for a field above its limit, which is far above any use: damaged files could ask for more."""
     for name, limit in limits.items():
         if getattr(config, name) > limit:
             raise ValueError(f"{name} is {getattr(config, name)}; it must be at most {limit:,}")

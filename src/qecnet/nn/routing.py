@@ -24,7 +24,13 @@ Gradients = Literal["last", "all"]
 
 
 class Routed(NamedTuple):
-    """What routing gives: poses (..., M, 4) WXYZ, activations (..., M), the weights (..., M, L) of the last mean."""
+    """The result of routing L votes to each of M output capsules.
+
+    Attributes:
+        poses: (..., M, 4), WXYZ.
+        activations: (..., M).
+        weights: (..., M, L), of the votes in the last mean.
+    """
 
     poses: Tensor
     activations: Tensor
@@ -99,7 +105,7 @@ def _mean(votes: Tensor, weights: Tensor) -> Tensor:
 def _agreement(
     poses: Tensor, votes: Tensor, alpha: Tensor, weights: Tensor, weighting: Weighting
 ) -> tuple[Tensor, Tensor]:
-    """How well the votes agree with the poses they led to, (..., M), and whether there was any to agree, (..., 1).
+    """How well the votes agree with the resulting poses, (..., M), and whether there are unmasked votes, (..., 1).
 
     Algorithm 1 prints 1/K before its sum over L = Nc·K votes; the mean over the unmasked ones is taken, so that
     neither the number of channels nor padding changes the scale.
@@ -120,7 +126,7 @@ def _sum_of_products(x: Tensor, y: Tensor) -> Tensor:
 
 
 def check_routing(iterations: int, weighting: Weighting, exponent: float, gradients: Gradients) -> None:
-    """The settings of routing make sense; asked here and where a module or a network is made."""
+    """Raise a ValueError for invalid settings of routing, also when a module or a network is created."""
     if iterations < 0:
         raise ValueError(f"iterations is {iterations}; it must be at least 0")
     for name, value, choices in (
@@ -142,7 +148,7 @@ def _check(votes: Tensor, activations: Tensor) -> None:
             f"for these votes it must be {(*votes.shape[:-3], votes.shape[-2])}"
         )
     check_weights("activations", activations)
-    if is_checking():  # what an activation of 0 masks may be no quaternion
+    if is_checking():  # a masked vote need not be a quaternion
         identity = identity_like(votes)
         votes = torch.where(activations[..., None, :, None] == 0, identity, votes)
     check_quaternion("votes", votes)

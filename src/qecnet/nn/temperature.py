@@ -42,8 +42,8 @@ def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations
 def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor:
     """Find correct candidates: up within 10°, and within 15° about it, unless all rotations about it are candidates.
 
-    This asks for the pose that the dataset has. Rotations by which a shape looks the same are not excused: it is their
-    candidates that have to share the probability.
+    Only the pose in the dataset counts as correct. Symmetries are not taken into account, because the candidates of
+    equally correct orientations should share the probability.
 
     Args:
         poses: (..., K, 4) WXYZ.

@@ -2,8 +2,8 @@
 
 `prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
 the shape from the best few and predicts its class and azimuth. A third one, which a network may have, predicts the
-class without a candidate. The result is a distribution over classes and orientations. Everything is seen from the
-candidates or from within the shape, so nothing depends on the shape's coordinates.
+class without a candidate. The result is a distribution over classes and orientations. Everything is computed in the
+frame of a candidate or of the shape itself, so nothing depends on the shape's coordinates.
 """
 
 import math
@@ -36,19 +36,19 @@ _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
 _TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
 _TILT = 0.02  # of right poses in training, in radians
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
-_LIGHT = 0.5  # how much the scorer's opinion of the class counts beside the reader's, without an invariant reader
+_LIGHT = 0.5  # weight of the scorer's class scores relative to the reader's, without an invariant reader
 _SNAP = math.cos(math.radians(3))
 
 
 @dataclass(frozen=True)
 class UprightConfig(NetworkConfig):
-    """What an `UprightNet` is.
+    """The configuration of an `UprightNet`.
 
     Attributes:
         frames: number of points that are read.
         scorer: the reader that scores every candidate.
         reader: the reader of the best candidates.
-        invariant: whether there is a reader that predicts the class without a candidate, and
+        invariant: whether there is a reader that predicts the class without a candidate.
         invariant_reader: that reader.
         read: largest number of candidates that are read; those with a probability below 1% are not.
         wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
@@ -76,9 +76,9 @@ class UprightConfig(NetworkConfig):
 
 
 class UprightNet(Network):
-    """Candidates, their scorer and reader, and an invariant reader.
+    """Scores candidate orientations, and reads the class and the azimuth from the best.
 
-    In training, clouds must be upright: their z axis is the right up.
+    In training, clouds must be upright: their z axis is the correct up direction.
     """
 
     title = "Verified candidates"
@@ -115,7 +115,7 @@ class UprightNet(Network):
         return Prediction.concatenate([self._verify(p[None], n[None], poses[poses.any(-1)]) for p, n, poses in clouds])
 
     def without_classes(self) -> "UprightNet":
-        """The same network with one class, which every shape is of: candidates and descriptors stay as they are."""
+        """Copy the network with one class for all shapes: candidates and descriptors stay as they are."""
         network = UprightNet(replace(self.config, classes=1, invariant=False))
         tensors = self.state_dict()
         network.load_state_dict(
@@ -130,7 +130,7 @@ class UprightNet(Network):
         self.config = replace(self.config, read=1)
 
     def predict_upright(self, points: OrientedPoints, up: Tensor) -> Prediction:
-        """With the known up as the only candidate."""
+        """Predict with the known up direction as the only candidate."""
         up, identity = up[:, None], identity_like(up)
         found = self.predict(replace(points, candidates=nearest_with_up(identity.expand(len(up), 1, 4), up)))
         if (candidates := found.orientations) is None:
@@ -149,7 +149,7 @@ class UprightNet(Network):
         return Prediction(empty(0, classes), empty(0, classes, 4), empty(0, self.descriptor_size), whole=whole)
 
     def _verify(self, positions: Tensor, normals: Tensor, poses: Tensor) -> Prediction:
-        """Of one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
+        """Predict for one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
         if not len(poses):
             poses = identity_like(positions)[None]
         scored = self._read(self.scorer, positions, normals, poses)
@@ -167,7 +167,7 @@ class UprightNet(Network):
         facing = multiply(poses[best, None], from_azimuth(angles))
         facing = _snapped(facing, normals[0])
         joint = among[:, None] * classes
-        # For each class the candidate that it is most likely with, and the likeliest azimuth.
+        # For each class its likeliest candidate, with the likeliest azimuth.
         of_class = facing[:, 0][joint.argmax(0)]
         found = torch.cat((facing.flatten(0, 1), poses[rest]))
         probability = torch.cat(((chosen[:, None] * shares).flatten(), scores.softmax(0)[rest]))
@@ -191,7 +191,7 @@ class UprightNet(Network):
         there = poses.ne(0).any(-1)
         identity = identity_like(poses)
         poses = torch.where(there[..., None], poses, identity)
-        first = torch.arange(poses.shape[1], device=poses.device) == 0  # stands for none where there is none
+        first = torch.arange(poses.shape[1], device=poses.device) == 0  # used where there is no candidate
         scored = self._read_each(self.scorer, positions, normals, poses)
         scores = scored.upright.view(there.shape)
         scores = torch.where(there | (first & ~there.any(-1, keepdim=True)), scores, -math.inf)
@@ -243,7 +243,7 @@ class UprightNet(Network):
         return result
 
     def _learn(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
-        """The right up of each cloud beside wrong ones; the reader sees the right one and the worst mistake."""
+        """Train on the right up direction of each cloud and on wrong ones; the reader sees the worst of the latter."""
         invariant = () if self.invariant is None else (self.invariant(positions, normals).softmax(-1),)
         if self.only:
             return self._without_poses(*invariant)
@@ -256,7 +256,7 @@ class UprightNet(Network):
         scored = self.scorer(positions[every], normals[every], poses, tuple(n[every] for n in neighbours))
         scores = scored.upright.view(1 + count, clouds).t()
         worst = wrong[first, scores[:, 1:].detach().argmax(-1)]
-        # Half of the clouds are read from a wrong pose, too: reading takes most of the time.
+        # Only half of the clouds are also read from a wrong pose, because reading takes most of the time.
         half = torch.randperm(clouds, device=positions.device)[: clouds - clouds // 2]
         rows = torch.cat((first, half))
         neighbours = self.reader.find_neighbours(positions)
@@ -271,7 +271,7 @@ class UprightNet(Network):
         angle = 2 * torch.atan2(twist[:, 3], twist[:, 0])
         loss = ranking + 0.3 * azimuth_loss(reading.harmonics[:clouds], angle)
         light = scored.scores[:clouds].softmax(-1)
-        # A class can often be told from a wrong pose, too, and answers rest on several poses.
+        # A class can often be recognised from a wrong pose, too, and answers combine several poses.
         tilted = reading.scores[:clouds].index_copy(0, half, reading.scores[clouds:]).softmax(-1)
         reading = UprightReading(*(x[:clouds] for x in reading))
         best = multiply(right, from_azimuth(azimuth_modes(reading.harmonics.detach())[0][:, 0]))
@@ -285,7 +285,7 @@ class UprightNet(Network):
         )
 
     def _without_poses(self, activations: Tensor) -> Prediction:
-        """What the invariant reader finds, in training of it alone."""
+        """The prediction of the invariant reader, when only that is trained."""
         nothing = activations.new_zeros
         clouds, classes = activations.shape
         poses = identity_like(activations).expand(clouds, classes, 4)
@@ -293,7 +293,11 @@ class UprightNet(Network):
 
 
 def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """From candidates (clouds, C, 4) of upright clouds: a right pose each, `count` wrong ones, and who has any."""
+    """Sample from candidates (clouds, C, 4) of upright clouds.
+
+    Returns:
+        A right pose for each cloud, `count` wrong ones, and which clouds have any wrong one.
+    """
     clouds = len(poses)
     if not poses.shape[1]:
         raise ValueError("the clouds have no candidates to learn from; prepare them with candidates=True")

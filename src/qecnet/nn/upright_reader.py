@@ -1,4 +1,4 @@
-"""Reads a cloud from a pose whose z axis is taken for up: is this upright, what is it, and which way does it face?
+"""Reads a cloud from a pose whose z axis is taken as up: is it upright, of which class is it, and where does it face?
 
 Neighbourhoods are seen from the up direction (`pool_edges`), so that the azimuth of the pose changes neither the class
 nor the score; the azimuth that is found rotates with the cloud.
@@ -18,7 +18,7 @@ _OWN = 7
 
 
 class UprightReading(NamedTuple):
-    """What a reader finds for each of R rows, a cloud and a pose.
+    """The output of a reader for each of R rows, a cloud and a pose.
 
     Attributes:
         upright: (R,) score of the up direction; larger is more likely.
@@ -26,8 +26,8 @@ class UprightReading(NamedTuple):
         harmonics: (R, 3, 2), of the azimuth relative to the pose, see `azimuth`; zeros from a reader that does not find
             it.
         summary: (R, 256).
-        offset: (R, 3), from the centre of the points to that of the whole shape, in the cloud's coordinates, and
-            growth: (R,), the logarithm of the whole shape's radius; zeros from a reader that does not find them.
+        offset: (R, 3), from the centre of the points to that of the whole shape, in the cloud's coordinates.
+        growth: (R,), the logarithm of the whole shape's radius; both are zeros from a reader that does not find them.
     """
 
     upright: Tensor

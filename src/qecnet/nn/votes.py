@@ -12,8 +12,8 @@ from ._slices import flat, pieces, scratch
 def cast_votes(poses: Tensor, transforms: Tensor) -> Tensor:
     """poses q_i (..., L, 4), transforms t_ij (..., M, L, 4), WXYZ → unit votes (..., M, L, 4).
 
-    Transforms come as the kernel regresses them and are brought to unit length here; one that is zero counts as the
-    identity. The votes are stored components first, (..., M, 4, L), as routing likes them.
+    Transforms are given as the kernel regresses them and are normalised here; zero counts as the identity. The votes
+    are stored components first, (..., M, 4, L), which is the fastest layout for routing.
     """
     if is_exporting():
         product = multiply(poses[..., None, :, :], transforms)

@@ -1,4 +1,4 @@
-"""What networks that route votes share: its settings, and a record of how it went."""
+"""Shared by networks that route votes: the settings of routing, and a record of its iterations."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +31,7 @@ class RoutingConfig(NetworkConfig):
         return {name: getattr(self, name) for name in RoutingConfig.__annotations__}
 
     def trace_round(self, positions: Tensor, votes: Tensor, trust: Tensor) -> VotingRound:
-        """Route votes (L, 4), WXYZ, that count (L,) and come from (L, 3), anew up to each iteration."""
+        """Route votes (L, 4), WXYZ, with weights (L,), of voters at positions (L, 3), and record each iteration."""
         steps = [
             route(votes[None], trust, done, self.weighting, exponent=self.exponent)
             for done in range(self.iterations + 1)

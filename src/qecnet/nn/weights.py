@@ -20,7 +20,7 @@ def save_network(path: Path, network: Network, classes: Sequence[str], about: Ma
         path: the file, *.safetensors.
         network: of a registered class.
         classes: their names, in the order of its outputs.
-        about: what else to keep, as JSON.
+        about: further data to store, as JSON.
     """
     config = {"network": network_name(network), "config": asdict(network.config), "classes": list(classes)}
     write_tensors(path, network.state_dict(), config | dict(about))
@@ -29,13 +29,13 @@ def save_network(path: Path, network: Network, classes: Sequence[str], about: Ma
 def load_network(path: Path) -> tuple[Network, list[str], dict[str, Any]]:
     """Read what `save_network` wrote.
 
-    Everything is checked before a network is created, so what a damaged file asks for takes no memory.
+    Everything is checked before a network is created, so a damaged file cannot make it allocate memory.
 
     Args:
         path: the weights file.
 
     Returns:
-        The network in evaluation mode, its class names, and everything that was stored beside them.
+        The network in evaluation mode, its class names, and everything that was stored along with them.
 
     Raises:
         ValueError: for a file that is damaged, or of a network that is not registered.
@@ -83,16 +83,16 @@ def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
 
 
 def start_from(network: Network, classes: Sequence[str], path: Path, method: str, sign: str = "inward") -> bool:
-    """Put the weights that `save_network` wrote into a network of the same configuration, to train it further.
+    """Copy the weights of a file into a network of the same configuration, to train it further.
 
-    What is there for each class is taken over where the classes are the same, and otherwise stays as it is in
-    `network`: what shapes have in common was learned once. So does a part that the other network does not have.
+    Parameters that belong to classes are copied only if the classes are the same; otherwise they stay as they are in
+    `network`, as do parts that the other network does not have.
 
     Args:
         network: gets the weights.
         classes: names of its classes.
         path: of the weights.
-        method: of the frames, which weights of a run say, too: they mean nothing with others.
+        method: of the frames; weights that were trained on frames of another method are refused.
         sign: of the frames' normals, likewise.
 
     Returns:
@@ -131,7 +131,7 @@ def count_parameters(network: torch.nn.Module) -> int:
 
 
 def _from_version_1(tensors: dict[str, Tensor], about: dict[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Files from before networks had names, the shipped weights among them: one class was two networks."""
+    """Convert the content of a file that was written before networks had names."""
     config = dict(about["config"])
     if "kind" in config:
         return tensors, {**about, "network": config.pop("kind"), "config": config}

@@ -95,7 +95,7 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
 
 @dataclass(frozen=True)
 class _About:
-    """What a checkpoint says beside its tensors."""
+    """The content of a checkpoint besides its tensors."""
 
     epoch: int
     step: int

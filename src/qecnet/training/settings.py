@@ -42,7 +42,7 @@ class Settings:
         dataset: "modelnet10", "modelnet40", "shapes" (procedural furniture), or any name for a folder of shapes.
         per_class: number of shapes per class; only for "shapes".
         config: name of a registered network. Of the settings from `frames` to `invariant`, it uses those that are
-            fields of its configuration, see `QECConfig`, `FeatureConfig` and `UprightConfig`.
+            fields of its configuration.
         unlabelled: name of a further dataset, such as "scanned_objects", whose upright shapes train the orientation and
             not the classes; for networks that read candidates. Empty for none.
         unlabelled_repeats: how often each of its shapes is used in an epoch.
@@ -54,6 +54,11 @@ class Settings:
         thinnest: number of points of the sparsest subsample as a fraction of the densest, see `frame_cache`.
         subsamplings: number of subsamples of each shape; every epoch uses the next one.
         views: fraction of the subsamples that are not of the whole shape but what one camera sees of it, e.g. 0.4.
+        frames: number of local reference frames that the network reads of a cloud.
+        patches, neighbours, capsules, origin, nonlinearity, canonicalize: see `QECConfig`.
+        iterations, weighting, exponent, gradients: of routing, see `route`.
+        looks, upside_down: see `FeatureConfig`.
+        invariant: see `UprightConfig`.
         start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration
             and kind of frames. Layers that depend on the classes are initialised at random if the classes differ. If
             empty, all weights are random.
@@ -192,7 +197,14 @@ class Settings:
         return {name: getattr(self, name) for name in options if name in known}
 
     def create_network(self, classes: int) -> Network:
-        """Create the network of these settings, with random weights from torch's global generator."""
+        """Create the network of these settings, with random weights from torch's global generator.
+
+        Args:
+            classes: number of classes.
+
+        Returns:
+            The network.
+        """
         return create_network(self.config, classes, **self.network_options())
 
     def prepare(self) -> PrepareConfig:

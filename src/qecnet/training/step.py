@@ -20,7 +20,7 @@ from qecnet.training.objective import learning_rate, losses
 from qecnet.training.settings import Settings
 
 _NETWORK = 4
-"""Stream of random numbers, beside those of `batches`."""
+"""Stream of random numbers, besides those of `batches`."""
 
 
 def initial_network(settings: Settings, classes: Sequence[str]) -> Network:

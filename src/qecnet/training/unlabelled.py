@@ -1,4 +1,4 @@
-"""Further upright shapes beside a labelled split that have none of its classes: they train orientations only."""
+"""Further upright shapes, without the classes of the labelled split: they train orientations only."""
 
 from __future__ import annotations
 

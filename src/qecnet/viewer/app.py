@@ -31,7 +31,7 @@ PAGE = Path(__file__).parent / "page"
 _TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 _FILES = {path.name: path for path in PAGE.iterdir() if path.suffix in _TYPES}
 _HEADERS = {
-    # Whatever the page may contain one day, no browser will ask another host for it.
+    # Whatever the page contains, a browser loads nothing from another host.
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -84,8 +84,8 @@ class ViewerApp:
         return response
 
     def _is_allowed(self, request: web.Request) -> bool:
-        """Whether the origin is our own page, under a name that nobody else can point at this machine (DNS rebinding):
-        an address, or this machine's host name."""
+        """Whether the origin is our own page, under an address or this machine's host name; an attacker could make
+        other names point to this machine (DNS rebinding)."""
         origin = request.headers.get("Origin")
         if origin is not None and origin != f"{request.scheme}://{request.host}":
             return False
@@ -156,7 +156,7 @@ class ViewerApp:
     async def _receive(
         self, request: web.Request, socket: web.WebSocketResponse, newest: asyncio.Queue[Request]
     ) -> None:
-        """Put each request into the queue, in place of one that waits there, until the page is closed or idle."""
+        """Put each request into the queue, replacing one that is waiting, until the page is closed or idle."""
         while True:
             try:
                 message = await asyncio.wait_for(socket.receive(), self.limits.idle_seconds)

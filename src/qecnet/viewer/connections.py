@@ -35,7 +35,7 @@ class Gate:
         return server()
 
     def note_request(self, request: web.Request) -> None:
-        """Stop the clock of a connection whose headers are complete; aiohttp watches the requests after that."""
+        """Stop the timer of a connection whose headers are complete; aiohttp limits the time after that."""
         if deadline := self._deadlines.pop(request.transport, None):  # type: ignore[arg-type]
             deadline.cancel()
 

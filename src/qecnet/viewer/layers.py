@@ -30,7 +30,7 @@ def layer_arrays(network: Network, observation: Observation, wanted: tuple[Layer
 
 
 def _frames(observation: Observation) -> dict[str, Tensor]:
-    """Of points that a small cloud does not have, nothing."""
+    """The frames, valid or not, without the padding of a small cloud."""
     points = observation.points.select(0)
     there = points.valid | (points.positions != 0).any(-1)
     return {

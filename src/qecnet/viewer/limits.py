@@ -1,4 +1,4 @@
-"""What one client, and all clients together, may take of the machine that serves the page."""
+"""Limits on the resources that one client, and all clients together, may use."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ class Limits:
     """Bounds on connections, uploads and time; the page works well within them, a hostile client cannot exceed them.
 
     Attributes:
-        connections: open TCP connections, and `connections_per_address`: of these, from one address.
+        connections, connections_per_address: open TCP connections, and those from one address.
         sessions: open pages (WebSockets).
         header_seconds: to send a request's headers.
         body_seconds: to send an upload.
@@ -20,7 +20,7 @@ class Limits:
         upload_bytes: of one file.
         receiving_bytes: of all files that are being received and read at the same time.
         waiting_seconds: that an upload waits for its share of `receiving_bytes`.
-        session_uploads, session_bytes: shapes that a session keeps in memory; the oldest give way.
+        session_uploads, session_bytes: shapes that a session keeps in memory; the oldest are dropped.
         stored_bytes: shapes of all sessions together; further uploads are refused.
     """
 

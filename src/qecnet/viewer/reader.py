@@ -19,7 +19,7 @@ from qecnet.schema import printable
 from qecnet.viewer.wire import pack, unpack
 
 MAX_UPLOAD_POINTS = 2_000_000
-_MAX_MEMORY = 2**31  # a small archive can promise any number of points
+_MAX_MEMORY = 2**31  # a small archive can declare any number of points
 _SECONDS = 20.0
 _START_SECONDS = 120.0
 
@@ -75,7 +75,7 @@ class UploadReader:
 
     def close(self) -> None:
         """Kill the process."""
-        with self._closing:  # a thread that waits for the process meanwhile sees it gone, and closes, too
+        with self._closing:  # a thread that is waiting for the process notices its end, and closes, too
             process, pipe = self._process, self._pipe
             self._process = self._pipe = None
         if process is not None:

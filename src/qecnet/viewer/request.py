@@ -76,12 +76,13 @@ class Request:
 
     Attributes:
         id: repeated in the response.
-        shape: the shape to classify, and second: the one to align it with, or None.
+        shape: the shape to classify.
+        second: the one to align it with, or None.
         corruption: applied to the first shape.
         layers: what is shown of the network's inner state.
         compare: whether the network that is not equivariant answers as well.
-        camera: the place of a camera relative to the centre of the first shape, whose radius is 1: the model is given
-            what the camera sees of the shape. None gives it the whole shape.
+        camera: the position of a camera relative to the centre of the first shape, whose radius is 1: the model is
+            given what the camera sees of the shape. None gives it the whole shape.
         model: name of the model; None for the one that the viewer was started with.
     """
 

@@ -42,7 +42,7 @@ def serve_viewer(
         OSError: when the address cannot be used; one sentence.
     """
     listening = bind(host, port)
-    torch.set_num_threads(1)  # the other core draws
+    torch.set_num_threads(1)  # leaves cores to the browser
     address = f"http://{_in_url(host)}:{listening.getsockname()[1]}"
     audience = "this machine only" if is_loopback(host) else "everyone who can reach this machine"
     announce = partial(echo, f"Serving at {address} to {audience}; press Ctrl-C to stop.")

@@ -111,7 +111,7 @@ class Session:
         return slot.shape
 
     def _see(self, request: Request, camera: Place, shape: ViewedShape) -> CameraView:
-        """What a camera sees of the first shape; the points of its surface are kept for the next place."""
+        """What a camera sees of the first shape; the points of its surface are kept for the next position."""
         if self._surface is None or self._surface[0] is not shape:
             self._surface = shape, sample_surface(self._load(request.shape.source), shape)
         return see_surface(self._surface[1], camera, request.shape.rotation, request.corruption)
@@ -146,7 +146,7 @@ class Session:
 
 
 class _Slot:
-    """A shape that the page shows, and what of it has not been sent yet."""
+    """A shape that the page shows, and the arrays that have not been sent yet."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -159,7 +159,7 @@ class _Slot:
         arrays = {"points": shape.cloud.points, **shape.mesh}
         self.arrays = {f"{self._name}.{key}": array for key, array in arrays.items()}
         self.header = {self._name: {"name": shape.name, "size": shape.size}}
-        # What is sent once need not be kept.
+        # What has been sent need not be kept.
         self.shape, self.of = replace(shape, mesh={}), of
 
     def clear(self) -> None:

@@ -74,7 +74,7 @@ class UploadStore:
         return shape
 
     def remove(self, session: str) -> None:
-        """Forget everything that a session has uploaded."""
+        """Remove everything that a session has uploaded."""
         for key in [key for key in self._shapes if key[0] == session]:
             del self._shapes[key]
 

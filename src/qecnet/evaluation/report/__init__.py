@@ -1,4 +1,4 @@
-"""`qec report`: one page for a run, with everything that has been measured of it beside the published figures."""
+"""`qec report`: one page for a run, with all of its measurements next to the published figures."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def build_report(folder: Path, compare: Sequence[Path] = (), data: Path | None =
 
     Args:
         folder: of a run of `qec train`, with results of `qec evaluate` in its folder `evaluation`.
-        compare: folders of other runs to show beside it, or folders that hold a pose-baselines.json.
+        compare: folders of other runs to show next to it, or folders that hold a pose-baselines.json.
         data: the dataset, for the gallery.
 
     Returns:

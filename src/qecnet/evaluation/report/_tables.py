@@ -1,4 +1,4 @@
-"""The report's tables: the paper's Tables 1, 2 and 3 with published figures beside ours, and further ones."""
+"""The report's tables: the paper's Tables 1, 2 and 3 with published figures next to ours, and further ones."""
 
 from __future__ import annotations
 

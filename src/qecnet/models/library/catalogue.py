@@ -1,6 +1,6 @@
 """The rows of a library in SQLite: paths, stamps, classes, confidences, poses and descriptors.
 
-A file may come from anybody: every value that is read is checked.
+Files are untrusted: every value that is read is checked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Catalogue(Database):
         self._db.execute("INSERT INTO descriptors VALUES (?, ?)", (cursor.lastrowid, descriptor.tobytes()))
 
     def add_failure(self, path: str, stamp: Stamp, error: str) -> None:
-        """Keep why a file cannot be indexed. Within a transaction."""
+        """Record why a file cannot be indexed. Within a transaction."""
         row = (encode_path(path), *stamp[:2], error.encode("utf-8", "surrogateescape"))
         self._db.execute("REPLACE INTO failures VALUES (CAST(? AS TEXT), ?, ?, CAST(? AS TEXT))", row)
 
@@ -94,7 +94,7 @@ class Catalogue(Database):
             yield self._unpack(rows)
 
     def take(self, keys: Keys, label: str | None = None, confidence: float = 0.0) -> tuple[Keys, Floats]:
-        """`blocks` for those of the ids whose shapes exist still and match, in the given order."""
+        """`blocks` for those ids whose shapes still exist and match, in the given order."""
         where, values = _condition(label, confidence)
         query = f"{_DESCRIPTORS} WHERE id = ? AND {where}"
         rows = (self._db.execute(query, (key, *values)).fetchone() for key in keys.tolist())

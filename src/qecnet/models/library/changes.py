@@ -1,4 +1,4 @@
-"""What has changed in the files of a library since it was brought up to date: rows are kept, renamed or removed."""
+"""Changes in the files of a library since it was last updated: rows are kept, renamed or removed."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def find_changes(
 ) -> Changes:
     """Compare rows with all files of a library, and remove and rename rows. See `Library.update` for the arguments.
 
-    A file that has only another name or time of change is known by its content and keeps its row. What is left to be
-    done is in the table `found`, see `missing_files`. If it is interrupted, the next call goes on.
+    A file that only has another name or modification time is recognised by its content and keeps its row. Files that
+    are left to index are in the table `found`, see `missing_files`. After an interruption, the next call continues.
 
     Raises:
-        ValueError: no file at all is there, but rows are, which stay; one sentence.
+        ValueError: if no file exists, but there are rows, which stay; one sentence.
     """
     with rows.transaction("DEFERRED"):  # which writes no other table: nothing is locked while files are listed
         for statement in _TEMPORARY.split(";"):
@@ -97,7 +97,7 @@ def _list_files(rows: Catalogue, folder: Path, files: Iterable[Path], fail: Call
 
 
 def _leave_failed(rows: Catalogue, folder: Path, fail_before: Callable[[Failure], None]) -> int:
-    """Take files off `found` that failed before and have not changed, and say why they failed. → their number"""
+    """Remove from `found` the files that failed before and have not changed, and report why. → their number"""
     same = "failures.size = found.size AND failures.modified = found.modified"
     query = f"SELECT path, error FROM failures JOIN found USING (path) WHERE {same} {_PAGED}"
     for name, error in _pages(rows, query):
@@ -106,7 +106,7 @@ def _leave_failed(rows: Catalogue, folder: Path, fail_before: Callable[[Failure]
 
 
 def _keep_unreachable(rows: Catalogue, folder: Path) -> None:
-    """Take rows off `gone` whose file may still be there: its folder cannot be opened, or its disk gives errors."""
+    """Remove from `gone` the rows whose file may still exist: its folder cannot be opened, or its disk has errors."""
     query = f"SELECT path, id FROM gone WHERE true {_PAGED}"
     for name, number in _pages(rows, query):
         try:
@@ -118,7 +118,7 @@ def _keep_unreachable(rows: Catalogue, folder: Path) -> None:
 
 
 def _refuse_empty(rows: Catalogue, folder: Path) -> None:
-    """Raise a ValueError if no file at all is there but rows are `gone`: a disk may be absent for a while."""
+    """Raise a ValueError if no file exists but rows are `gone`: a disk may not be mounted."""
     (gone,) = rows.execute("SELECT count(*) FROM gone").fetchone()
     if gone and not rows.execute("SELECT 1 FROM found").fetchone():
         raise ValueError(
@@ -128,12 +128,12 @@ def _refuse_empty(rows: Catalogue, folder: Path) -> None:
 
 
 def _compare_contents(rows: Catalogue, folder: Path, show: Callable[[int, int], None]) -> tuple[int, int]:
-    """Keep the rows of files that only have another time of change or another name, and take them off `found`.
+    """Keep the rows of files that only have another modification time or name, and remove them from `found`.
 
-    They are known by their hashes; results are committed every second.
+    They are recognised by their hashes; results are committed every second.
 
     Returns:
-        How many files have only another time of change, and how many another name.
+        How many files have only another modification time, and how many another name.
     """
 
     def keep_touched(name: str, size: int, modified: int, digest: bytes) -> bool:
@@ -178,7 +178,7 @@ def missing_files(rows: Catalogue) -> Iterator[str]:
 
 
 def _pages(rows: Catalogue, query: str) -> Iterator[Any]:
-    """The rows of a query, some at a time: what is changed meanwhile does not matter to it."""
+    """The rows of a query in pages, so that changes made in between do not affect it."""
     last = b""
     while page := rows.execute(query, (last, _PAGE)).fetchall():
         yield from page

@@ -14,7 +14,7 @@ _SANE = 1e9
 
 
 class Codes:
-    """A linear map to small integers: principal axes, rotated at random so that each gets a like share of the variance.
+    """A linear map to small integers: principal axes, rotated at random so that all have similar variances.
 
     Attributes:
         width: K, the number of bytes of a code.
@@ -40,10 +40,10 @@ class Codes:
 
     @classmethod
     def from_bytes(cls, data: bytes, width: int) -> Codes:
-        """Read what `to_bytes` gave for descriptors of this width.
+        """Read a result of `to_bytes` for descriptors of this width.
 
         Raises:
-            ValueError: it is something else.
+            ValueError: if it is not one.
         """
         shape = width + 1, min(width, _MOST)
         if len(data) != 4 * shape[0] * shape[1]:

@@ -1,6 +1,6 @@
-"""The SQLite file of a library: opened only if it is one, changed in transactions, and what it says about itself.
+"""The SQLite file of a library: its schema is checked, it is changed in transactions, and it records its model.
 
-A file may come from anybody: its schema has to be exactly ours, so that it brings no trigger or view.
+Files are untrusted: the schema has to be exactly ours, so that a file contains no trigger or view.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Database:
         self._db.close()
 
     def damage(self, reason: str) -> ValueError:
-        """The error for a database whose content makes no sense."""
+        """The error for a database with invalid content."""
         return ValueError(f"{self.path}: is damaged ({reason}); {_REBUILD}")
 
     @contextmanager
@@ -128,7 +128,7 @@ class Database:
         return bool(self._db.execute("SELECT finished FROM about").fetchone()[0])
 
     def finish(self, finished: bool = True) -> None:
-        """Say whether files are left to index. Within a transaction."""
+        """Record whether all files have been indexed. Within a transaction."""
         self._db.execute("UPDATE about SET finished = ?", (finished,))
 
     @property
@@ -137,14 +137,14 @@ class Database:
         return self._db.execute("PRAGMA data_version").fetchone()[0], self._db.total_changes
 
     def seal(self, generation: int, codes: bytes) -> None:
-        """Name the vectors file that holds the shapes so far, or with empty codes, that there is none any more.
+        """Record the number of the vectors file that holds the shapes so far; empty codes if there is none any more.
 
-        Within a transaction. A number is never given twice: readers know a file by it.
+        Within a transaction. Numbers are never reused: readers identify a file by its number.
         """
         self._db.execute("UPDATE about SET generation = ?, codes = ?", (generation, codes))
 
     def shrink(self) -> None:
-        """Give pages that removed rows have left free back to the disk, if they are many."""
+        """Release the pages of removed rows, if they are many."""
         with self._sentences():
             pages, free = (
                 self._db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "freelist_count")

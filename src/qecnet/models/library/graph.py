@@ -56,11 +56,11 @@ class Graph:
         self.vectors = Vectors(path, codes)
 
     def extend(self) -> None:
-        """Put shapes that are not in the graph into it, if they are too many to compare all; to call while adding."""
+        """Add shapes to the graph if too many are not in it to compare them all; called while adding."""
         self._build(EXACT_ROWS, final=False)
 
     def finish(self) -> None:
-        """Bring the graph up to date: shapes that were removed count, too. Takes about a second per 5,000 new ones."""
+        """Bring the graph up to date, with removed shapes, too. Takes about a second per 5,000 new ones."""
         self._build(_UNSEALED_ROWS, final=True)
 
     def _build(self, enough: int, *, final: bool) -> None:
@@ -100,7 +100,7 @@ class Graph:
         return self._folder / f"vectors-{generation}.usearch"
 
     def remove_unused(self) -> None:
-        """Remove vectors files that are not, or not yet, the library's; one that is still open goes another time."""
+        """Remove vectors files that the library does not use; one that is still open is removed later."""
         used = self._path(self._rows.generation).name
         for path in own_files(self._folder):
             if path.name != used and not path.name.startswith(ROWS):

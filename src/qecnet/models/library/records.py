@@ -1,4 +1,4 @@
-"""What a library holds: its rows, the stamps of its files, and what it was made with."""
+"""Records of a library: its rows, the stamps of its files, and the model that it was made with."""
 
 from __future__ import annotations
 
@@ -21,7 +21,13 @@ UNIT = 1e-3
 
 
 class Stamp(NamedTuple):
-    """What identifies a version of a file: its size, its time of change in nanoseconds, and a hash of its content."""
+    """Identifies a version of a file.
+
+    Attributes:
+        size: in bytes.
+        modified: its modification time, in nanoseconds.
+        digest: a hash of its content; empty if that is not known.
+    """
 
     size: int
     modified: int
@@ -38,8 +44,15 @@ class ShapeRow(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """How many files of a library are missing (new or changed, to be indexed), unchanged, renamed and removed, and how
-    many have failed before and not changed since."""
+    """Numbers of files that have changed since a library was last updated.
+
+    Attributes:
+        missing: new or changed, to be indexed.
+        unchanged: as they were.
+        renamed: with the same content under another name.
+        removed: in the library, but no longer on the disk.
+        failed_before: that failed before and have not changed since.
+    """
 
     missing: int
     unchanged: int
@@ -50,7 +63,7 @@ class Changes(NamedTuple):
 
 @dataclass(frozen=True)
 class About:
-    """What a library was made with: the model's name, a hash of it, its classes, the width of its descriptors."""
+    """The model that a library was made with: its name, its hash, its classes, the width of its descriptors."""
 
     model: str
     key: str
@@ -82,7 +95,7 @@ def is_unit(vectors: Floats) -> bool:
 
 
 def read_stamp(path: str | Path) -> Stamp:
-    """Read the size and the time of change of a file; not its content.
+    """Read the size and the modification time of a file; not its content.
 
     Args:
         path: the file.
@@ -91,7 +104,7 @@ def read_stamp(path: str | Path) -> Stamp:
         Its stamp.
 
     Raises:
-        OSError: it cannot be looked at; one sentence.
+        OSError: if the file cannot be accessed; one sentence.
     """
     try:
         status = os.stat(path)
@@ -107,7 +120,7 @@ def read_stamp(path: str | Path) -> Stamp:
 
 
 def hash_file(path: Path) -> bytes:
-    """A hash of a file's content, by which it is known under another name; empty if it cannot be read."""
+    """Hash a file's content, to recognise it under another name; empty if it cannot be read."""
     digest = hashlib.blake2b(digest_size=16)
     try:
         with path.open("rb") as file:

@@ -28,7 +28,8 @@ class Neighbour(NamedTuple):
 
     Attributes:
         file: its path, relative to the folder of the library.
-        label: its class, and confidence: how certain that is.
+        label: its class.
+        confidence: in that class, 0 to 1.
         similarity: the cosine of the two descriptors, 1 for the same shape.
         rotation: (4,), WXYZ, from it to the query.
     """
@@ -42,6 +43,10 @@ class Neighbour(NamedTuple):
 
 class Library:
     """An open library; `read_library` and `edit_library` open one, and it closes itself as a context manager.
+
+    Args:
+        path: its folder.
+        rows: its database.
 
     Attributes:
         path: its folder.
@@ -78,7 +83,14 @@ class Library:
         return self._rows.finished
 
     def fits(self, model: Model) -> bool:
-        """Whether it was made with this model."""
+        """Check whether the library was made with a model.
+
+        Args:
+            model: the model, under any name.
+
+        Returns:
+            True if it was.
+        """
         return self._rows.about.fits(describe_model(model))
 
     def nearest(
@@ -123,18 +135,28 @@ class Library:
         Args:
             folder: the folder that paths are relative to.
             files: all files that the library is to have.
-            fail: told of each file that is missing or not below the folder.
+            fail: called for each file that is missing or not below the folder.
             retry: whether to index files again that failed before and have not changed.
-            fail_before: told of each of these files and why it failed, unless they are indexed again.
-            show: told how many files have been compared with rows by their content, and how many have to be.
+            fail_before: called for each of these files with the reason, unless they are indexed again.
+            show: called with the numbers of files that have been, and have to be, compared with rows by their content.
+
+        Returns:
+            How many files have changed, and how.
 
         Raises:
-            ValueError: none of the files is there, but the library has shapes, which it keeps; one sentence.
+            ValueError: if none of the files exists, but the library has shapes, which it keeps; one sentence.
         """
         return find_changes(self._rows, folder, files, fail, retry=retry, fail_before=fail_before, show=show)
 
     def missing(self, folder: Path) -> Iterator[Path]:
-        """The files that the last `update` found to be new or changed, in order."""
+        """List the files that the last `update` found to be new or changed.
+
+        Args:
+            folder: the folder that paths are relative to.
+
+        Returns:
+            Their paths, in order.
+        """
         return (folder / name for name in missing_files(self._rows))
 
     def add(self, entries: Iterable[tuple[str, Stamp, Answer]]) -> None:
@@ -149,21 +171,30 @@ class Library:
         self._graph.extend()
 
     def add_results(self, folder: Path, results: Sequence[Hashed]) -> None:
-        """Add what the model gave for files of `missing`, failures included, in one transaction."""
+        """Add the results for files of `missing`, including failures, in one transaction.
+
+        Args:
+            folder: the folder that paths are relative to.
+            results: of these files.
+        """
         with self._rows.transaction():
             for result in results:
                 record_result(self._rows, folder, result)
         self._graph.extend()
 
     def finish(self) -> None:
-        """Say that all missing files are done, bring the graph up to date, and give free space back to the disk."""
+        """Record that all missing files are done, bring the graph up to date, and release free disk space."""
         with self._rows.transaction():
             self._rows.finish()
         self._graph.finish()
         self._rows.shrink()
 
     def absorb(self, other: Library) -> None:
-        """Add all shapes and failures of a library that was made with the same model."""
+        """Add all shapes and failures of another library.
+
+        Args:
+            other: made with the same model.
+        """
         last = 0
         while entries := [*other._rows.entries(last)]:
             with self._rows.transaction():
@@ -177,7 +208,7 @@ class Library:
 
 
 def describe_model(model: Model) -> About:
-    """What a library says about the model that it is made with; confidences depend on its temperatures, too."""
+    """What a library records about its model; confidences depend on the temperatures, too."""
     found, has_classes = model.calibration, len(model.classes) > 1
     temperature = str(found.temperature) if has_classes else f"up-{found.orientation_temperature}"
     return About(model.name, f"{hash_model(model)}-{temperature}", model.classes, model.width)

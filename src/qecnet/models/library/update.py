@@ -20,7 +20,12 @@ _SECONDS = 1.0
 
 
 class Hashed(NamedTuple):
-    """What a model gave for a file, and the hash of that file, by which it is known under another name."""
+    """The result for a file, with a hash of the file.
+
+    Attributes:
+        result: the answer or the failure.
+        digest: a hash of the file's content, by which it is recognised under another name; empty if not known.
+    """
 
     result: Answer | Failure
     digest: bytes = b""
@@ -39,7 +44,7 @@ def hash_answer(answer: Answer) -> Hashed:
 
 
 def record_result(rows: Catalogue, folder: Path, hashed: Hashed) -> None:
-    """Keep what a missing file gave, with the stamp that it had in `find_changes`. Within a transaction.
+    """Record the result for a missing file, with the stamp that it had in `find_changes`. Within a transaction.
 
     A file that has changed since then has no digest: it may not be what was predicted.
     """

@@ -1,4 +1,4 @@
-// The text and the bars beside the picture.
+// The text and the bars next to the picture.
 
 import { degrees, describe, orientationError } from "./rotation.js";
 
