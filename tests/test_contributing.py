@@ -25,7 +25,7 @@ def section(title: str) -> str:
     return TEXT.split(f"## {title}", 1)[1].split("\n## ", 1)[0]
 
 
-def test_the_files_that_a_shape_passes(tmp_path):
+def test_files_that_a_shape_passes_through(tmp_path):
     """A function of each runs, which traces that classify a chair show."""
     write(tmp_path / "chair.off", make_shape("chair", 3))
     ran: set[str] = set()

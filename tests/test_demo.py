@@ -65,7 +65,7 @@ def test_the_page_is_self_contained_and_marks_the_same_errors_as_the_table(said,
     assert all(len(base64.b64decode(text)) % 9 == 0 for text in json.loads(clouds[1])), "a point and its normal"
 
 
-def test_a_bad_file_is_one_sentence(tmp_path):
+def test_bad_file_gives_a_one_sentence_error(tmp_path):
     (tmp_path / "bad.off").write_text("OFF\n3 1 0\n")
     done = demo(tmp_path / "bad.off", "--out", tmp_path / "out")
     assert done.returncode == 1

@@ -8,7 +8,7 @@ from qecnet.formats import write
 from qecnet.geometry import PointCloud, PrepareConfig
 
 
-def test_points_are_those_of_the_clouds_and_not_those_of_the_settings(tmp_path):
+def test_points_count_the_clouds_not_the_settings(tmp_path):
     for number in range(3):
         path = tmp_path / "mug" / "train" / f"{number}.npy"
         path.parent.mkdir(parents=True, exist_ok=True)

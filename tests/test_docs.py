@@ -26,7 +26,7 @@ def test_figures_are_those_of_the_results(page):
     assert tables.fill(page) == page.read_text(encoding="utf-8"), "run make readme"
 
 
-def test_each_table_stands_somewhere():
+def test_each_table_is_on_a_page():
     text = "".join(page.read_text(encoding="utf-8") for page in tables.PAGES)
     assert {*re.findall(r"<!-- figures: ([a-z-]+) -->", text)} == {*tables.BLOCKS}
     assert text.count("<!-- figures: ") == text.count("<!-- end -->")

@@ -13,13 +13,13 @@ from qecnet.files import alone_in, read_tensors, replace_when_done, write_tensor
 
 
 @pytest.mark.parametrize("parent", ["absent", "file"])
-def test_a_folder_that_is_not_there_is_one_sentence(tmp_path, parent):
+def test_missing_folder_gives_a_one_sentence_error(tmp_path, parent):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(OSError, match=rf"{parent}/c: cannot be written \(no.* directory\); the previous file"):
         write_whole(tmp_path / parent / "c", b"")
 
 
-def test_a_folder_that_is_not_there_is_one_sentence_before_the_block_runs(tmp_path):
+def test_missing_folder_is_detected_before_the_block_runs(tmp_path):
     path = tmp_path / "absent" / "c"
     with (
         pytest.raises(OSError, match=r"absent/c: cannot be written \(no such file or directory\)"),
@@ -28,7 +28,7 @@ def test_a_folder_that_is_not_there_is_one_sentence_before_the_block_runs(tmp_pa
         pytest.fail("the block must not run")
 
 
-def test_what_fails_leaves_the_old_content_and_nothing_else(tmp_path, monkeypatch):
+def test_failed_write_keeps_the_old_content(tmp_path, monkeypatch):
     write_whole(tmp_path / "c", b"old")
 
     def full(handle):
@@ -75,7 +75,7 @@ for content in itertools.cycle(contents):
 """
 
 
-def test_what_is_read_is_of_one_file_while_others_take_its_place(tmp_path):
+def test_read_is_consistent_while_the_file_is_replaced(tmp_path):
     path, versions = tmp_path / "t", [tmp_path / str(number) for number in range(3)]
     for number, version in enumerate(versions):
         tensors = {"a": torch.full((1000,), float(number)), "b": torch.tensor(float(number))}
@@ -94,7 +94,7 @@ def test_what_is_read_is_of_one_file_while_others_take_its_place(tmp_path):
         writer.wait()
 
 
-def test_a_folder_is_one_holders_alone_until_it_leaves(tmp_path):
+def test_folder_lock_is_exclusive(tmp_path):
     pytest.importorskip("fcntl", reason="this system has no such locks")
     with alone_in(tmp_path, wait=False):
         with pytest.raises(BlockingIOError), alone_in(tmp_path, wait=False):
@@ -166,7 +166,7 @@ def test_a_private_file_is_never_readable_by_others(tmp_path):
     assert stat.S_IMODE((tmp_path / "c").stat().st_mode) == 0o600
 
 
-def test_a_block_that_fails_leaves_nothing(tmp_path):
+def test_failed_block_leaves_no_file(tmp_path):
     def fail():
         with replace_when_done(tmp_path / "c.txt") as aside:
             aside.write_bytes(b"half")

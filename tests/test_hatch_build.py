@@ -25,7 +25,7 @@ def test_this_installation_has_the_operators_of_its_sources():
     assert is_compiled()
 
 
-def test_a_library_that_cannot_be_loaded_is_said_and_left_alone(tmp_path):
+def test_library_that_cannot_be_loaded_gives_a_warning(tmp_path):
     package = tmp_path / "qecnet"
     shutil.copytree(FOLDER.parent / "compiled", package / "compiled")
     (package / "__init__.py").touch()
@@ -37,7 +37,7 @@ def test_a_library_that_cannot_be_loaded_is_said_and_left_alone(tmp_path):
     assert "compiled operators cannot be loaded, and everything is slower" in done.stderr
 
 
-def test_what_is_compiled_is_kept_until_the_sources_change(folder):
+def test_compiled_library_is_kept_until_the_sources_change(folder):
     warnings: list[str] = []
     built = compile_operators(folder, warnings.append)
     assert built
@@ -51,7 +51,7 @@ def test_what_is_compiled_is_kept_until_the_sources_change(folder):
     assert not set(again) & set(built)
 
 
-def test_without_a_compiler_a_warning_says_so(folder, monkeypatch):
+def test_missing_compiler_gives_a_warning(folder, monkeypatch):
     monkeypatch.setenv("PATH", str(folder))
     monkeypatch.delenv("CXX", raising=False)
     warnings: list[str] = []

@@ -310,7 +310,7 @@ def repeated_passages(sources: list[str], length: int = 6) -> list[str]:
     return [passage for passage, count in passages.items() if count > 1]
 
 
-def test_no_passage_of_six_lines_stands_twice():
+def test_no_passage_of_six_lines_is_repeated():
     assert not repeated_passages([path.read_text() for path in PACKAGE.rglob("*.py")])
 
 

@@ -20,7 +20,7 @@ def distances(x):
     return torch.cdist(x, x, compute_mode="donot_use_mm_for_euclid_dist").sort(-1).values[..., 1]
 
 
-def test_passes_what_is_equivariant(cloud):
+def test_equivariant_functions_pass(cloud):
     every: tuple[Action, ...] = ("rotation", "permutation", "translation")
     assert_equivariant(centroid, (cloud,), ("points",), "point", under=every)
     assert_equivariant(lambda x: x - x.mean(-2, keepdim=True), (cloud,), ("points",), "vectors", under=every)
@@ -40,13 +40,13 @@ def test_passes_what_is_equivariant(cloud):
         (lambda x: from_matrix(torch.eye(3).to(x)).expand(2, 4), "pose", "rotation"),
     ],
 )
-def test_bites(function, gives, under, cloud):
+def test_functions_that_are_not_equivariant_fail(function, gives, under, cloud):
     assert equivariance_error(function, (cloud,), ("points",), gives, under) > 0.1
     with pytest.raises(AssertionError, match=f"not equivariant under {under}: error"):
         assert_equivariant(function, (cloud,), ("points",), gives, under=under)
 
 
-def test_bites_on_invariance(cloud):
+def test_functions_that_are_not_invariant_fail(cloud):
     with pytest.raises(AssertionError, match="under rotation"):
         assert_invariant(lambda x: x[..., 0], (cloud,), ("points",))
 
@@ -61,7 +61,7 @@ def test_poses_are_compared_up_to_sign(cloud):
     assert_equivariant(mean_of_either_sign, (q,), ("poses",), "pose")
 
 
-def test_a_check_that_checks_nothing_is_refused(cloud):
+def test_vacuous_check_is_refused(cloud):
     with pytest.raises(ValueError, match="trials is 0"):
         equivariance_error(centroid, (cloud,), ("points",), "point", trials=0)
     with pytest.raises(ValueError, match="under names no action"):
@@ -70,7 +70,7 @@ def test_a_check_that_checks_nothing_is_refused(cloud):
         assert_invariant(lambda x: float(x.sum()), (cloud,), ("points",))
 
 
-def test_two_elements_are_always_swapped_once(cloud):
+def test_permutations_always_include_a_swap(cloud):
     assert (
         equivariance_error(lambda x: x.cumsum(-2), (cloud[:, :2],), ("points",), "points", "permutation", trials=1) > 0
     )
@@ -85,7 +85,7 @@ def test_two_elements_are_always_swapped_once(cloud):
         (("cloud",), "point", "input 0 has kind 'cloud'"),
     ],
 )
-def test_wrong_kinds_are_named(takes, gives, sentence, cloud):
+def test_wrong_kinds_are_named_in_the_error(takes, gives, sentence, cloud):
     function = centroid if gives != ("point", "point") else (lambda x: (centroid(x),))
     with pytest.raises(ValueError, match=sentence):
         equivariance_error(function, (cloud,), takes, gives)

@@ -30,7 +30,7 @@ def failing(number):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_in_order_on_one_thread_with_what_each_process_was_given(workers):
+def test_results_are_in_order_on_one_thread_with_given_arguments(workers):
     jobs = [(3, 0.2), (0,), (2,), (1,)]
     found = list(in_order(told, jobs, workers, start, ("ab",)))
     assert [word for word, *_ in found] == ["ababab", "", "abab", "ab"]
@@ -45,7 +45,7 @@ def test_one_worker_leaves_the_number_of_threads_as_it_was():
     assert torch.get_num_threads() == before
 
 
-def test_an_error_is_raised_here_and_jobs_are_taken_as_workers_get_free():
+def test_error_is_raised_in_the_parent_and_jobs_are_taken_lazily():
     taken = []
 
     def jobs():
@@ -65,14 +65,14 @@ def doubled(number):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_jobs_of_processes_that_die_come_back_without_a_result(workers):
+def test_jobs_of_dead_processes_have_no_result(workers):
     jobs = iter(range(8))
     found = dict(as_done(doubled, lambda: next(jobs, None), workers))
     assert found == {number: Lost.DIED if number == 3 else 2 * number for number in range(8)}
 
 
-def test_who_takes_long_with_a_result_loses_none_that_waits():
-    """The other worker has answered long ago; only who has not is late."""
+def test_slow_consumer_loses_no_waiting_result():
+    """The other worker has answered long ago; only a job without a result is late."""
     jobs, found = iter(range(5)), []
     for number, result in as_done(slowly, lambda: next(jobs, None), 2, timeout=1.0):
         found.append((number, result))
@@ -96,7 +96,7 @@ def serve_or_die(pipe, function, serve=workers._serve):
 
 
 @pytest.mark.parametrize("dying", ["2", "23"])
-def test_a_process_that_dies_before_it_is_ready_costs_no_job(monkeypatch, tmp_path, dying):
+def test_process_that_dies_before_it_is_ready_loses_no_job(monkeypatch, tmp_path, dying):
     """Job 3 ends the first process; those that take its place are killed, as for want of memory."""
     monkeypatch.setattr(workers, "_serve", serve_or_die)
     monkeypatch.setenv("STARTS", str(tmp_path / "starts"))
@@ -126,12 +126,12 @@ def test_a_job_may_be_given_again_when_its_result_is_known():
     assert found == [2, 4, Lost.DIED]
 
 
-def test_a_process_of_a_pool_that_dies_is_one_sentence():
+def test_process_of_a_pool_that_dies_gives_a_one_sentence_error():
     with pytest.raises(ChildProcessError, match="a worker process died; there may be too little memory"):
         list(in_order(doubled, [(number,) for number in range(8)], 2))
 
 
-def test_an_error_in_a_process_is_raised_here_and_jobs_are_taken_as_needed():
+def test_error_in_a_process_is_raised_in_the_parent():
     jobs = iter(range(1000))
     with pytest.raises(ValueError, match=r"job . is bad"):
         list(as_done(failing, lambda: next(jobs, None), 2))
@@ -177,7 +177,7 @@ frame_cache(make_furniture(2), "train", sys.argv[1], PrepareConfig(points=100, f
 """
 
 
-def test_a_script_without_a_guard_gets_a_sentence_and_never_waits(tmp_path):
+def test_script_without_a_main_guard_gets_an_error_and_does_not_hang(tmp_path):
     (tmp_path / "script.py").write_text(UNGUARDED)
     run = [sys.executable, "script.py", str(tmp_path / "frames")]
     ran = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, timeout=300)

@@ -156,7 +156,7 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
 def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a file of `write_tensors`. Nothing in the file is ever executed.
 
-    The file is opened once, because a newer one, such as a run's next checkpoint, may replace it meanwhile.
+    The file is opened once, because a newer one, such as a run's next checkpoint, may replace it in the meantime.
 
     Args:
         path: the file.

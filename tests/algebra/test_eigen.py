@@ -36,7 +36,7 @@ def test_semidefinite_gives_the_same_vector(dtype, generator):
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1.0, 1e30])
-def test_few_matrices_give_what_they_give_among_many(dtype, generator, scale):
+def test_small_batches_agree_with_large_ones(dtype, generator, scale):
     """Another order of operations, to the last bits: where eigenvalues nearly tie, of the plane that they span."""
     values = torch.rand(5_000, 4, generator=generator)
     values[0], values[1], values[2] = torch.zeros(4), torch.ones(4), torch.tensor([1.0, 0, 0, 0])
@@ -66,7 +66,7 @@ def test_agrees_with_eigh_for_indefinite_matrices(dtype, generator):
 
 
 @pytest.mark.parametrize("eigenvalues", [(1, 1, 0.2, 0.1), (1, 1, 1, 0.1), (1, 1, 1, 1), (1, 1, 1, -1), (2, 2, -3, -3)])
-def test_tied_top_eigenvalues_give_a_vector_of_their_space(eigenvalues, dtype, generator):
+def test_tied_top_eigenvalues_give_a_vector_of_their_eigenspace(eigenvalues, dtype, generator):
     matrix = symmetric(torch.tensor(eigenvalues).expand(200, 4), generator)[0].to(dtype)
     vector = dominant_eigenvector(matrix)
     residual = (matrix @ vector[..., None])[..., 0] - eigenvalues[0] * vector
@@ -75,7 +75,7 @@ def test_tied_top_eigenvalues_give_a_vector_of_their_space(eigenvalues, dtype, g
 
 
 @pytest.mark.parametrize("scale", [1e-37, 1e-20, 1.0, 1e20, 1e37])
-def test_scale_does_not_matter(scale, dtype, generator):
+def test_eigenvector_is_invariant_to_scale(scale, dtype, generator):
     matrix, expected = symmetric(torch.tensor([1.0, 0.5, 0.2, 0.0]).expand(100, 4), generator)
     found = dominant_eigenvector((matrix * scale).to(dtype))
     assert angular_distance(found.double(), expected).max() <= (1e-5 if dtype == torch.float32 else 1e-12)
@@ -173,7 +173,7 @@ def test_rotating_the_basis_rotates_the_vector(seed, count, exponent):
 
 
 @pytest.mark.parametrize("shape", [(4,), (3, 3), (4, 5)])
-def test_wrong_shapes_are_named(shape):
+def test_wrong_shapes_are_named_in_the_error(shape):
     with pytest.raises(ValueError, match=r"matrix has shape .*; its shape must end in \(4, 4\)"):
         dominant_eigenvector(torch.ones(shape))
 
@@ -185,7 +185,7 @@ def test_negative_eigenvalues_near_the_top_cost_no_precision(dtype, generator):
     assert error.max() <= (1e-4 if dtype == torch.float32 else 1e-13)
 
 
-def test_autocast_leaves_it_alone(generator):
+def test_autocast_does_not_change_the_eigenvector(generator):
     matrix = symmetric(torch.tensor([1.0, 0.9, 0.5, 0.1]).expand(50, 4), generator)[0].float()
     with torch.autocast("cpu", torch.bfloat16):
         vector = dominant_eigenvector(matrix)

@@ -15,7 +15,7 @@ def votes(dtype, generator):
     return random_quaternion((6, 9), generator, dtype=dtype), torch.rand(6, 9, generator=generator, dtype=dtype)
 
 
-def test_theorem_1(votes):
+def test_mean_satisfies_theorem_1(votes):
     """Left-equivariant, and invariant under permutations."""
     assert_equivariant(weighted_mean, votes, takes=("poses", "scalars"), gives="pose")
 
@@ -35,7 +35,7 @@ def test_agrees_with_the_formula(votes):
     assert angular_distance(weighted_mean(*votes).double(), expected).max() <= 1e-4
 
 
-def test_signs_of_the_quaternions_do_not_matter(votes, generator):
+def test_mean_is_invariant_to_signs(votes, generator):
     q, w = votes
     signs = torch.randint(0, 2, q.shape[:-1], generator=generator) * 2 - 1
     assert torch.equal(weighted_mean(q * signs[..., None], w), weighted_mean(q, w))
@@ -47,7 +47,7 @@ def test_a_single_rotation_is_its_own_mean(rotations, tolerance):
     assert angular_distance(weighted_mean(copies), rotations).max() <= 4 * tolerance
 
 
-def test_two_rotations_meet_half_way(dtype, tolerance):
+def test_mean_of_two_rotations_is_halfway(dtype, tolerance):
     q = from_rotvec(torch.tensor([[0.0, 0, 0.4], [0, 0, 1.2]], dtype=dtype))
     expected = from_rotvec(torch.tensor([0.0, 0, 0.8], dtype=dtype))
     assert angular_distance(weighted_mean(q, torch.ones(2, dtype=dtype)), expected) <= 4 * tolerance
@@ -67,13 +67,13 @@ def test_weightless_elements_drop_out_bit_for_bit(count, dtype, generator):
     assert torch.equal(mean, weighted_mean(q, w))
 
 
-def test_batch_of_one_is_a_row_of_the_batch(votes):
+def test_batch_of_one_equals_a_row_of_the_batch(votes):
     q, w = votes
     assert torch.equal(weighted_mean(q[2:3], w[2:3])[0], weighted_mean(q, w)[2])
     assert torch.equal(weighted_mean(q[2], w[2]), weighted_mean(q, w)[2])
 
 
-def test_no_weight_at_all_gives_the_identity(votes):
+def test_zero_weights_give_the_identity(votes):
     q, w = votes
     q.requires_grad_()
     mean = weighted_mean(q, torch.zeros_like(w))
@@ -82,7 +82,7 @@ def test_no_weight_at_all_gives_the_identity(votes):
     assert torch.equal(q.grad, torch.zeros_like(q))
 
 
-def test_weights_are_relative(votes):
+def test_mean_is_invariant_to_the_scale_of_weights(votes):
     q, w = votes
     for factor in (2.0**-40, 2.0**40):
         assert torch.equal(weighted_mean(q, w * factor), weighted_mean(q, w))
@@ -135,12 +135,12 @@ def test_close_rotations_average_in_any_shape(shape, count, seed):
         (lambda: weighted_mean(torch.ones(5, 4), -torch.ones(5)), r"w of shape \(5,\) has a negative value \(-1\)"),
     ],
 )
-def test_bad_input_is_named(call, sentence):
+def test_bad_arguments_are_named_in_the_error(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
 
 
-def test_masked_slots_may_hold_anything_inside_checking():
+def test_masked_elements_may_have_any_value_inside_checking():
     q = torch.eye(4)
     q[1] = float("nan")
     with checking():
@@ -149,7 +149,7 @@ def test_masked_slots_may_hold_anything_inside_checking():
         weighted_mean(q, torch.tensor([1.0, 0.1, 0.5, 0.0]))
 
 
-def test_autocast_leaves_it_alone(votes):
+def test_autocast_does_not_change_the_mean(votes):
     q, w = votes
     with torch.autocast("cpu", torch.bfloat16):
         mean = weighted_mean(q, w)

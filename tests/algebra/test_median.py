@@ -108,7 +108,7 @@ def test_forty_percent_of_outliers_move_the_median_less_than_three_degrees(seed)
     assert mean_error > median_error
 
 
-def test_is_equivariant(votes):
+def test_median_is_equivariant(votes):
     assert_equivariant(lq_median, votes, takes=("poses", "scalars"), gives="pose", tolerance=1e-3)
     q, w = (x.double() for x in votes)
     assert_equivariant(lq_median, (q, w), takes=("poses", "scalars"), gives="pose", tolerance=1e-9)
@@ -125,7 +125,7 @@ def test_weightless_elements_drop_out(votes, tolerance):
     assert torch.equal(median, lq_median(q, w))
 
 
-def test_meeting_a_data_point_stays_finite(dtype):
+def test_median_at_a_data_point_is_finite(dtype):
     """The mean of a rotation and two that surround it is that rotation: its distance is 0, its weight would be ∞."""
     offsets = torch.tensor([[0.0, 0, 0], [0.3, 0, 0], [-0.3, 0, 0]], dtype=dtype)
     q = from_rotvec(offsets).requires_grad_()
@@ -157,7 +157,7 @@ def test_half_turns_have_no_negative_weight(dtype):
         assert (weiszfeld_weights(delta, weighting) >= 0).all()
 
 
-def test_masked_slots_may_hold_anything_inside_checking(votes):
+def test_masked_elements_may_have_any_value_inside_checking(votes):
     q, w = votes
     w[:, 3] = 0
     q[:, 3] = float("nan")
@@ -165,13 +165,13 @@ def test_masked_slots_may_hold_anything_inside_checking(votes):
         assert lq_median(q, w).isfinite().all()
 
 
-def test_signs_do_not_matter(votes, generator):
+def test_median_is_invariant_to_signs(votes, generator):
     q, w = votes
     signs = torch.randint(0, 2, w.shape, generator=generator) * 2 - 1
     assert angular_distance(lq_median(q * signs[..., None], w), lq_median(q, w)).max() == 0
 
 
-def test_weightings_are_those_of_the_notes(dtype):
+def test_weightings_agree_with_their_formulas(dtype):
     delta = torch.linspace(0.1, 3.1, 20, dtype=dtype)
     torch.testing.assert_close(weiszfeld_weights(delta, "sigmoid"), 1 / (1 + torch.exp(delta)))
     torch.testing.assert_close(weiszfeld_weights(delta, "linear"), 1 - delta / torch.pi)
@@ -196,6 +196,6 @@ def test_weightings_are_those_of_the_notes(dtype):
         ),
     ],
 )
-def test_bad_input_is_named(call, sentence):
+def test_bad_arguments_are_named_in_the_error(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()

@@ -92,7 +92,7 @@ def test_left_matrix_is_a_homomorphism_into_rotations_of_r4(pairs, tolerance):
     assert torch.equal(skew, -skew.mT)
 
 
-def test_matrix_agrees_with_scipy_and_comes_back(rotations, tolerance):
+def test_matrix_agrees_with_scipy_and_round_trips(rotations, tolerance):
     matrix = to_matrix(rotations)
     torch.testing.assert_close(
         matrix.double(), torch.from_numpy(to_scipy(rotations).as_matrix()), atol=tolerance, rtol=0
@@ -147,7 +147,7 @@ def test_canonical_form_on_the_equator_makes_the_first_component_positive(dtype)
     assert torch.equal(canonicalize(q), -q)
 
 
-def test_sign_of_a_quaternion_never_matters(pairs, tolerance):
+def test_results_are_invariant_to_sign(pairs, tolerance):
     p, q = pairs
     x = torch.tensor([0.3, -2.0, 0.7], dtype=p.dtype)
     assert torch.equal(rotate(-p, x), rotate(p, x))
@@ -174,7 +174,7 @@ def test_distance_keeps_small_angles(dtype, generator):
         assert (distance - angle).abs().max() <= resolution
 
 
-def test_distance_is_kept_by_the_group(pairs, generator, tolerance):
+def test_distance_is_invariant_under_rotation(pairs, generator, tolerance):
     """Theorem 1, third statement."""
     p, q = pairs
     g = random_quaternion((), generator, dtype=p.dtype)
@@ -288,7 +288,7 @@ def test_any_batch_shape(shape, seed):
         (lambda: conjugate(torch.ones(4, dtype=torch.int64)), r"q of shape \(4,\) has dtype torch.int64"),
     ],
 )
-def test_wrong_shapes_are_named(call, sentence):
+def test_wrong_shapes_are_named_in_the_error(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
 
@@ -301,7 +301,7 @@ def test_wrong_shapes_are_named(call, sentence):
         (lambda: from_matrix(-torch.eye(3)), "not a rotation"),
     ],
 )
-def test_values_are_looked_at_inside_checking_only(call, sentence):
+def test_values_are_checked_inside_checking_only(call, sentence):
     call()
     with checking(), pytest.raises(ValueError, match=sentence):
         call()

@@ -41,7 +41,7 @@ def test_a_cloud_smaller_than_a_neighbourhood_is_taken_whole():
     assert found.sort().values.tolist() == [[0, 1, 2, 3]] * 4 + [[4, 5, 6, 7]] * 4
 
 
-def test_rows_go_to_their_places_and_back(present):
+def test_padded_and_pick_agree_with_indexing(present):
     x = random(CLOUDS, POINTS, 6)
     spread = padded(x[present], present)
     assert torch.equal(spread, torch.where(present[..., None], x, 0.0))

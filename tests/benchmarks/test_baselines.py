@@ -96,7 +96,7 @@ def as_function(network):
 
 
 @pytest.mark.parametrize("classes", [1, 2, 10, 40])
-def test_shapes(kind, classes, dtype):
+def test_output_shapes(kind, classes, dtype):
     prediction = trained(kind, dtype, classes)(cloud(dtype, clouds=5))
     assert prediction.activations.shape == (5, classes)
     assert prediction.activations.dtype == prediction.poses.dtype == dtype
@@ -104,12 +104,12 @@ def test_shapes(kind, classes, dtype):
 
 
 @pytest.mark.parametrize("classes", [0, 2.5])
-def test_a_number_of_classes_that_is_none_is_named(classes):
+def test_invalid_number_of_classes_is_refused(classes):
     with pytest.raises(ValueError, match=f"classes is {classes}; a network needs a whole number"):
         create_network("pointnet", classes)
 
 
-def test_a_single_cloud_is_no_batch_to_train_on(kind):
+def test_training_on_a_batch_of_one_is_refused(kind):
     network, one = trained(kind), cloud(clouds=1)
     network(one)
     with pytest.raises(ValueError, match=r"the batch has 1 cloud; .* needs at least 2 to train"):
@@ -117,7 +117,7 @@ def test_a_single_cloud_is_no_batch_to_train_on(kind):
 
 
 @pytest.mark.parametrize("value", [torch.nan, 1e30, 0.0])
-def test_what_is_masked_changes_nothing(kind, dtype, value):
+def test_masked_points_change_nothing(kind, dtype, value):
     network, capsules = trained(kind, dtype), cloud(dtype, missing=0.5)
     masked = ~capsules.valid
     other = OrientedPoints.from_frames(capsules.positions.clone(), capsules.frames.clone(), capsules.valid)
@@ -126,7 +126,7 @@ def test_what_is_masked_changes_nothing(kind, dtype, value):
     assert torch.equal(network(capsules).activations, network(other).activations)
 
 
-def test_masked_points_are_as_good_as_none_in_training_too(kind):
+def test_masked_points_change_nothing_in_training(kind):
     """Neither the gradient nor what normalisation remembers tells a cloud that was filled up from one that was not."""
     network, capsules = trained(kind, torch.float64).train(), cloud(torch.float64, points=60, missing=0)
     valid = torch.arange(90).expand(3, 90) < 60
@@ -141,7 +141,7 @@ def test_masked_points_are_as_good_as_none_in_training_too(kind):
 
 
 @pytest.mark.parametrize("there", [0, 1, 2])
-def test_a_cloud_of_hardly_any_points(kind, there):
+def test_nearly_empty_cloud_has_a_prediction(kind, there):
     """It has scores, also in training, and does not disturb the others of its batch."""
     network, capsules = trained(kind), cloud()
     alone = network(capsules).activations
@@ -156,19 +156,19 @@ def test_a_cloud_of_hardly_any_points(kind, there):
     assert all(p.grad.isfinite().all() for p in network.parameters())
 
 
-def test_a_batch_of_nothing_but_masked_points(kind):
+def test_fully_masked_batch_has_a_prediction(kind):
     capsules = cloud(missing=2)
     assert not capsules.valid.any()
     assert trained(kind)(capsules).activations.isfinite().all()
 
 
-def test_the_order_of_points_is_not_seen_where_all_are_centres(kind, dtype):
+def test_prediction_is_invariant_to_order_if_all_points_are_centres(kind, dtype):
     function = as_function(trained(kind, dtype, create=partial(create_network, **ALL_CENTRES.get(kind, {}))))
     assert_invariant(function, inputs_of(cloud(dtype, points=32, missing=0)), KINDS, "permutation", trials=3)
 
 
 @pytest.mark.parametrize(("kind", "centres"), [("pointnet", 0), ("pointnet2", 128), ("ppf", 128), ("dgcnn", 256)])
-def test_the_order_of_points_is_not_seen_after_the_centres(kind, centres, dtype):
+def test_prediction_is_invariant_to_the_order_of_points_after_the_centres(kind, centres, dtype):
     """Centres are the first points: for all but PointNet, another order of the first ones makes another network."""
     points, frames, valid = inputs_of(cloud(dtype, points=300, missing=0))
     function, order = as_function(trained(kind, dtype)), torch.arange(300)
@@ -180,13 +180,13 @@ def test_the_order_of_points_is_not_seen_after_the_centres(kind, centres, dtype)
         assert (function(points[:, order], frames[:, order], valid) - expected).abs().max() > tolerance
 
 
-def test_clouds_do_not_see_each_other(kind, dtype):
+def test_clouds_of_a_batch_are_independent(kind, dtype):
     network, capsules = trained(kind, dtype), cloud(dtype)
     turned = capsules.select(torch.tensor([2, 1, 0]))
     torch.testing.assert_close(network(turned).activations.flip(0), network(capsules).activations)
 
 
-def test_only_invariant_networks_do_not_see_rotations(kind, dtype):
+def test_only_invariant_networks_are_invariant_to_rotation(kind, dtype):
     function, inputs = as_function(trained(kind, dtype)), inputs_of(cloud(dtype))
     if kind in INVARIANT:
         assert_invariant(function, inputs, KINDS, "rotation", trials=3)
@@ -194,7 +194,7 @@ def test_only_invariant_networks_do_not_see_rotations(kind, dtype):
         assert equivariance_error(function, inputs, KINDS, "fixed", trials=3) > 0.01
 
 
-def test_a_spherical_cnn_is_invariant_as_far_as_its_grids_go():
+def test_spherical_cnn_is_invariant_up_to_its_grids():
     """Activations, which are at most 1, change by less on finer grids."""
     errors = []
     for bands in ((4, 3, 2), (8, 6, 4)):
@@ -215,7 +215,7 @@ def test_pair_features_need_no_more_than_normals(dtype):
     assert (function(points, other, valid) - function(points, frames, valid)).abs().max() > 1e-3
 
 
-def test_the_gradient_reaches_every_parameter(kind):
+def test_every_parameter_gets_a_gradient(kind):
     network = trained(kind).train()
     cross_entropy(network(cloud()).activations, torch.arange(3)).backward()
     assert all((p.grad != 0).any() for p in network.parameters())
@@ -233,7 +233,7 @@ def test_cross_entropy_is_that_of_the_scores(kind, dtype, monkeypatch):
     torch.testing.assert_close(*(torch.autograd.grad(loss, scores)[0] for loss in (found, expected)))
 
 
-def test_weights_come_back(kind, tmp_path):
+def test_saved_weights_are_loaded_unchanged(kind, tmp_path):
     network, names = trained(kind), ["a", "b", "c", "d"]
     save_network(tmp_path / "w", network, names, {})
     again, classes, _ = load_network(tmp_path / "w")
@@ -269,12 +269,12 @@ def test_the_full_width_has_the_published_number_of_parameters(kind):
         ({"bands": (4, 6, 4)}, r"bands are \(4, 6, 4\); they must be at most 64, at least 1, and must not grow"),
     ],
 )
-def test_a_size_that_is_none_is_named(options, message):
+def test_invalid_sizes_are_refused(options, message):
     with pytest.raises(ValueError, match=message):
         create_network("spherical_cnn", 4, **options)
 
 
-def test_it_learns_twenty_shapes_and_an_invariant_one_knows_them_rotated(kind, shapes):
+def test_networks_overfit_twenty_shapes_and_invariant_ones_recognise_them_rotated(kind, shapes):
     upright, labels = shapes
     torch.manual_seed(0)
     network = small(kind)

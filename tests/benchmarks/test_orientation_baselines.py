@@ -31,7 +31,7 @@ def blob(dtype, clouds=4, points=64, seed=0):
     return random_points(clouds, points, dtype, seed, missing=0)
 
 
-def test_training_compares_with_a_rotation_of_its_own(kind, dtype):
+def test_training_samples_a_new_rotation_each_time(kind, dtype):
     """In training, poses are errors, which the trainer compares with upright; all classes have the same."""
     network, cloud = small(kind, dtype).train(), blob(dtype)
     torch.manual_seed(0)
@@ -42,7 +42,7 @@ def test_training_compares_with_a_rotation_of_its_own(kind, dtype):
     assert (error > 0.01).all()
 
 
-def test_the_gradient_of_poses_and_scores_reaches_every_parameter(kind):
+def test_every_parameter_gets_a_gradient(kind):
     network = small(kind).train()
     prediction = network(blob(torch.float32))
     error = upright_distance(prediction.poses[:, 0], torch.ones(4, dtype=torch.long)).sum()
@@ -51,7 +51,7 @@ def test_the_gradient_of_poses_and_scores_reaches_every_parameter(kind):
 
 
 @pytest.mark.parametrize("value", [torch.nan, 1e30])
-def test_what_is_masked_changes_nothing(kind, dtype, value):
+def test_masked_points_change_nothing(kind, dtype, value):
     network, cloud = small(kind, dtype).eval(), random_points(3, 60, dtype, missing=0.3)
     other = dataclasses.replace(cloud, positions=cloud.positions.clone())
     other.positions[~cloud.valid] = value
@@ -61,7 +61,7 @@ def test_what_is_masked_changes_nothing(kind, dtype, value):
 
 
 @pytest.mark.parametrize("there", [0, 1, 2])
-def test_a_cloud_of_hardly_any_points(kind, there):
+def test_nearly_empty_cloud_has_a_prediction(kind, there):
     network, cloud = small(kind).train(), blob(torch.float32)
     cloud.valid[0] = False
     cloud.valid[0, 5 : 5 + there] = True
@@ -71,7 +71,7 @@ def test_a_cloud_of_hardly_any_points(kind, there):
     assert all(p.grad is None or p.grad.isfinite().all() for p in network.parameters())
 
 
-def test_neither_is_equivariant(dtype):
+def test_neither_network_is_equivariant(dtype):
     """What they predict of a rotated cloud is not what they predict of the cloud, rotated: they have to learn it."""
     network, cloud = small("it_net", dtype).eval(), blob(dtype)
 

@@ -68,7 +68,7 @@ def degrees(p, q):
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name != "GICP"])
-def test_a_rotated_cloud_gives_its_rotation_at_any_position(method):
+def test_rotation_is_recovered_at_any_position(method):
     cloud = sampled()
     for q in TURNS:
         moved = PointCloud(3 * rotate(q, cloud.points) + 7)
@@ -92,14 +92,14 @@ def test_rotating_a_cloud_rotates_the_prediction(method, dtype):
 
 
 @pytest.mark.parametrize("method", EQUIVARIANT)
-def test_the_order_of_points_repeats_and_what_is_not_finite_change_nothing(method):
+def test_order_duplicates_and_non_finite_points_change_nothing(method):
     align, (source, target) = METHODS[method].align, (sampled(draw=0), sampled(draw=1))
     shuffled = target.points[torch.randperm(len(target), generator=torch.Generator().manual_seed(0))]
     dirty = PointCloud(torch.cat([shuffled, shuffled[:10], torch.full((1, 3), torch.nan)]))
     assert angular_distance(align(source, target, 0), align(source, dirty, 0)) < EQUIVARIANT[method]
 
 
-def test_the_mean_frame_is_scipys_mean():
+def test_mean_frame_agrees_with_scipy():
     prepared = prepare(sampled())
     frames = prepared.frames[prepared.valid].double().numpy()
     w, *xyz = mean_pose(prepared).tolist()
@@ -153,7 +153,7 @@ PLANE = torch.rand(200, 3, generator=torch.Generator().manual_seed(0)) * torch.t
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("points", [torch.ones(1, 3), torch.ones(20, 3), LINE], ids=["a point", "one point", "a line"])
-def test_what_has_no_orientation_is_a_sentence(method, points):
+def test_cloud_without_orientation_gives_a_one_sentence_error(method, points):
     lamp = PointCloud(rotate(TURNS[0].float(), points), name="lamp")
     with pytest.raises(NoPoseError, match=r"^lamp: "):
         METHODS[method].align(sampled(), lamp, 0)
@@ -161,7 +161,7 @@ def test_what_has_no_orientation_is_a_sentence(method, points):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("points", [PLANE, torch.eye(3), sampled(count=12).points], ids=["plane", "three", "twelve"])
-def test_a_plane_and_a_handful_of_points_have_a_rotation_or_a_sentence(method, points):
+def test_degenerate_clouds_have_a_rotation_or_a_one_sentence_error(method, points):
     try:
         answer = METHODS[method].align(PointCloud(points), PointCloud(rotate(TURNS[1].to(points), points)), 0)
     except NoPoseError:
@@ -172,7 +172,7 @@ def test_a_plane_and_a_handful_of_points_have_a_rotation_or_a_sentence(method, p
 
 
 @pytest.mark.parametrize(("name", "module"), [("FPFH + RANSAC + ICP", "open3d"), ("GICP", "small_gicp")])
-def test_a_missing_package_is_a_sentence_that_names_the_extra(monkeypatch, tmp_path, name, module):
+def test_missing_package_is_named_with_its_extra(monkeypatch, tmp_path, name, module):
     monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(ValueError, match=rf"{module} cannot be imported .*; pip install 'qecnet\[baselines\]'"):
         METHODS[name].align(sampled(), sampled())
@@ -193,7 +193,7 @@ def small_set(folder):
 
 
 @pytest.mark.slow
-def test_the_number_of_workers_changes_no_row(tmp_path):
+def test_rows_do_not_depend_on_the_number_of_workers(tmp_path):
     dataset = small_set(tmp_path)
     methods = ["mean LRF", "PCA", "GICP"]
     alone, together = (
@@ -240,7 +240,7 @@ def test_an_interrupted_run_resumes_after_the_last_whole_pair(tmp_path, monkeypa
     assert rows(seed=4) != whole, "what was kept for another seed is of no use"
 
 
-def test_pairs_are_of_one_shape_or_of_two_and_each_view_is_another(tmp_path):
+def test_pairs_are_of_one_or_two_shapes_in_different_views(tmp_path):
     rows = align_pairs(small_set(tmp_path), "test", ["PCA"], 7, workers=1, progress=False)
     desks = {table: [row for row in rows if (row.table, row.label) == (table, 0)] for table in {r.table for r in rows}}
     assert [len(of_table) for of_table in (desks["same_instance"], desks["category_level"])] == [7, 6]
@@ -251,7 +251,7 @@ def test_pairs_are_of_one_shape_or_of_two_and_each_view_is_another(tmp_path):
     assert len(set(turns)) == len(turns) == 14
 
 
-def test_what_is_measured(tmp_path):
+def test_measurement_has_all_figures(tmp_path):
     dataset = small_set(tmp_path)
     found = measure_pose_baselines(dataset, "test", ["mean LRF", "PCA"], 2, seed=1, workers=1, progress=False)
     write_result(tmp_path, found)
@@ -268,7 +268,7 @@ def test_what_is_measured(tmp_path):
     assert (same["mean LRF"].no_answer, same["PCA"].no_answer) == (0, 0), "a sheet has frames, too"
 
 
-def test_each_view_has_points_of_its_own(tmp_path):
+def test_views_have_different_points(tmp_path):
     rows = align_pairs(small_set(tmp_path), "test", ["PCA"], 3, workers=1, progress=False)
     errors = [
         degrees(torch.tensor(row.predicted), multiply(torch.tensor(row.second), conjugate(torch.tensor(row.first))))
@@ -310,7 +310,7 @@ def test_scores_of_rows_made_by_hand():
         ({"split": "dev"}, "no shapes in the split dev"),
     ],
 )
-def test_bad_requests_are_a_sentence(tmp_path, asked, sentence):
+def test_bad_requests_give_a_one_sentence_error(tmp_path, asked, sentence):
     with pytest.raises(ValueError, match=sentence):
         align_pairs(small_set(tmp_path), **{"methods": ["PCA"], "progress": False} | asked)
 

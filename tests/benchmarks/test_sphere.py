@@ -34,7 +34,7 @@ def turn():
     return q, [o3.wigner_D(degree, *o3.matrix_to_angles(to_matrix(q))) for degree in range(BAND)]
 
 
-def test_coefficients_come_back_from_the_grids():
+def test_coefficients_are_recovered_from_the_grids():
     directions, fit = sphere_grid(5, BAND)
     wanted = random(BAND**2)
     values = o3.spherical_harmonics([*range(BAND)], directions, True, normalization="component") @ wanted
@@ -64,7 +64,7 @@ def test_correlations_are_exactly_equivariant(turn):
         torch.testing.assert_close(other, d @ one)
 
 
-def test_the_mean_over_rotations_is_invariant_as_far_as_the_grid_goes(turn):
+def test_mean_over_rotations_is_invariant_up_to_the_grid(turn):
     """Of a smooth function of a signal of degree 1, on a grid that resolves degree 5."""
     _, wigner = turn
     activation = GridActivation(1, 6, 6).double().eval()
@@ -83,7 +83,7 @@ def test_flat_and_separate_coefficients_are_the_same():
     torch.testing.assert_close(torch.cat([part.flatten(-2) for part in unflatten(flat, BAND)], -1), flat)
 
 
-def test_rays_hit_the_balls_that_they_hit():
+def test_ray_hits_agree_with_the_naive_version():
     points, radius = random(1, 30, 3) / 3, 0.3
     present = torch.arange(30)[None] < 25
     directions = torch.nn.functional.normalize(random(20, 3, seed=1), dim=-1)

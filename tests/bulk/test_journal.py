@@ -45,7 +45,7 @@ def plan(journal, files, fail=fail, **options):
     return counts.unchanged, counts.failed_before, counts.missing, counts.pending
 
 
-def test_a_run_goes_on_where_it_was_committed(open_journal, files):
+def test_run_resumes_after_the_last_commit(open_journal, files):
     journal = open_journal()
     assert plan(journal, files) == (0, 0, 0, 3)
     journal.record(files[0], {"label": "chair"})
@@ -57,7 +57,7 @@ def test_a_run_goes_on_where_it_was_committed(open_journal, files):
     assert [row for _, _, row in journal.rows()] == [{"file": files[0], "label": "chair"}]
 
 
-def test_changed_files_are_done_again(open_journal, files):
+def test_changed_files_are_processed_again(open_journal, files):
     journal = open_journal()
     plan(journal, files)
     for file in files:
@@ -67,7 +67,7 @@ def test_changed_files_are_done_again(open_journal, files):
     assert [*journal.pending()] == [files[1]]
 
 
-def test_failed_files_are_done_again_on_request(open_journal, files):
+def test_failed_files_are_retried_on_request(open_journal, files):
     journal = open_journal()
     plan(journal, files)
     for file in files:
@@ -78,12 +78,12 @@ def test_failed_files_are_done_again_on_request(open_journal, files):
     assert plan(journal, files, retry=True) == (2, 0, 0, 1)
 
 
-def test_a_file_that_is_given_twice_is_done_once(open_journal, files):
+def test_duplicate_files_are_processed_once(open_journal, files):
     journal = open_journal()
     assert plan(journal, [*files, *files]) == (0, 0, 0, 3)
 
 
-def test_missing_files_fail_and_are_done_once_they_are_there(open_journal, files, tmp_path):
+def test_missing_files_fail_and_are_processed_once_they_exist(open_journal, files, tmp_path):
     missing = str(tmp_path / "none")
     failures: list[Failure] = []
     journal = open_journal()
@@ -96,7 +96,7 @@ def test_missing_files_fail_and_are_done_once_they_are_there(open_journal, files
     assert plan(journal, [*files, missing]) == (0, 0, 0, 4)
 
 
-def test_what_a_file_gave_is_kept_while_it_is_absent(open_journal, files, tmp_path):
+def test_result_of_a_missing_file_is_kept(open_journal, files, tmp_path):
     journal = open_journal()
     plan(journal, files)
     journal.record(files[0], {"label": "chair"})
@@ -106,7 +106,7 @@ def test_what_a_file_gave_is_kept_while_it_is_absent(open_journal, files, tmp_pa
     assert plan(journal, files) == (1, 0, 0, 2)
 
 
-def test_names_that_are_not_unicode(open_journal, tmp_path):
+def test_names_that_are_not_unicode_are_kept(open_journal, tmp_path):
     name = os.fsencode(tmp_path) + b"/\xff.ply"
     with open(name, "w"):
         pass
@@ -119,7 +119,7 @@ def test_names_that_are_not_unicode(open_journal, tmp_path):
     assert os.fsencode(row["file"]) == name
 
 
-def test_sentences_and_outputs_with_names_that_are_not_unicode(open_journal, tmp_path):
+def test_errors_and_outputs_may_have_names_that_are_not_unicode(open_journal, tmp_path):
     names = [os.fsencode(tmp_path) + b"/%c.ply" % letter for letter in (0xFD, 0xFE)]
     for name in names:
         with open(name, "w"):
@@ -137,7 +137,7 @@ def test_sentences_and_outputs_with_names_that_are_not_unicode(open_journal, tmp
     assert {row["file"]: row["error"] for _, _, row in journal.rows()} == {one.name: one.error for one in told}
 
 
-def test_outputs_are_neither_shared_nor_taken_from_others(open_journal, files, tmp_path):
+def test_outputs_are_neither_shared_nor_overwritten(open_journal, files, tmp_path):
     failures: list[Failure] = []
     journal = open_journal()
     plan(journal, files, failures.append, output_of=lambda file: str(tmp_path / "one"))
@@ -171,7 +171,7 @@ def test_an_output_that_exists_is_refused_or_overwritten(open_journal, files, tm
         ({"columns": {"label": "text", "up": "vector"}}, "was written by another version of qecnet"),
     ],
 )
-def test_a_journal_of_another_run_is_refused_and_stays(open_journal, files, change, said):
+def test_journal_of_another_run_is_refused_and_kept(open_journal, files, change, said):
     journal = open_journal()
     plan(journal, files)
     journal.close()
@@ -188,7 +188,7 @@ def test_an_option_that_is_off_may_be_missing_in_the_journal(open_journal):
         open_journal(replace(ORIGIN, options='{"seed": 0, "fast": true}'))
 
 
-def test_another_name_of_the_same_weights_is_no_other_run(open_journal):
+def test_same_weights_under_another_name_are_the_same_run(open_journal):
     open_journal()
     open_journal(replace(ORIGIN, model="a copy"))
 
@@ -199,7 +199,7 @@ def test_two_runs_never_write_one_journal(open_journal, tmp_path, files):
         Journal(tmp_path / "results.csv.journal", ORIGIN)
 
 
-def test_a_damaged_journal_is_one_sentence(tmp_path):
+def test_damaged_journal_gives_a_one_sentence_error(tmp_path):
     (tmp_path / "bad.journal").write_bytes(b"no database at all" * 100)
     with pytest.raises(ValueError, match="is damaged"):
         Journal(tmp_path / "bad.journal", ORIGIN)
@@ -209,7 +209,7 @@ def test_a_damaged_journal_is_one_sentence(tmp_path):
         Journal(tmp_path / "other.journal", ORIGIN)
 
 
-def test_a_journal_that_cannot_be_opened_promises_nothing(tmp_path):
+def test_journal_that_cannot_be_opened_is_refused(tmp_path):
     (tmp_path / "results.csv.journal").mkdir()
     with pytest.raises(OSError, match=r"cannot be opened \(unable to open database file\); change its permissions"):
         Journal(tmp_path / "results.csv.journal", ORIGIN)

@@ -81,7 +81,7 @@ def test_a_node_joins_and_is_killed_and_every_file_is_answered_once(cluster):
     assert [file for file, result in found if isinstance(result, Failure)] == ["poison.ply"]
 
 
-def test_what_listens_but_is_no_cluster_is_one_sentence(monkeypatch):
+def test_another_server_at_the_address_gives_a_one_sentence_error(monkeypatch):
     pytest.importorskip("ray")
     monkeypatch.setattr(connection, "_CONNECT_SECONDS", 5.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
@@ -104,7 +104,7 @@ def test_a_file_that_takes_too_long_fails_alone(cluster):
     assert {*found} == {*names}
 
 
-def test_a_disk_that_is_full_ends_the_run_with_its_sentence(cluster):
+def test_full_disk_ends_the_run_with_one_sentence(cluster):
     def work(files):
         raise CannotWrite("out/a.ply: cannot be written (no space left on device)")
 

@@ -47,7 +47,7 @@ def test_the_shard_of_a_file_does_not_depend_on_other_files():
     assert [*Shard(2, 5).select(reversed(files))] == [*reversed([*Shard(2, 5).select(files)])]
 
 
-def test_the_shard_of_a_file_is_the_same_where_its_folder_is_elsewhere(monkeypatch, tmp_path):
+def test_shard_of_a_file_does_not_depend_on_where_its_folder_is(monkeypatch, tmp_path):
     names = [f"deep/{number}.off" for number in range(100)]
     monkeypatch.chdir(tmp_path)
     chosen = [
@@ -59,18 +59,18 @@ def test_the_shard_of_a_file_is_the_same_where_its_folder_is_elsewhere(monkeypat
     assert [file.relative_to(tmp_path / "b").as_posix() for file in absolute] == chosen[0]
 
 
-def test_the_shard_of_a_file_never_changes():
+def test_shard_of_a_file_is_stable_across_versions():
     """Shards of one run may be done by different versions of Python, and after an update of qecnet."""
     files = [Path("a.off"), Path("deep/b.ply"), Path(os.fsdecode(b"\xff.stl")), Path("Stühle/c.obj")]
     assert [next(n for n in range(1, 17) if [*Shard(n, 16).select([file])]) for file in files] == [5, 12, 14, 10]
 
 
-def test_names_sort_by_number(tmp_path):
+def test_shard_names_sort_by_number(tmp_path):
     assert Shard(3, 16).results_path(tmp_path / "r.csv") == tmp_path / "r-03-of-16.csv"
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "3", "a/b", "1/0", "-1/4", "1/4/2"])
-def test_what_is_no_shard_is_one_sentence(text):
+def test_invalid_shard_gives_a_one_sentence_error(text):
     with pytest.raises(ValueError, match="is not a shard"):
         Shard.parse(text)
 

@@ -74,7 +74,7 @@ def test_parquet(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("suffix", RESULT_SUFFIXES)
-def test_a_table_without_rows(tmp_path, suffix):
+def test_table_without_rows_is_written(tmp_path, suffix):
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")
     write_results(tmp_path / f"r{suffix}", [], COLUMNS)
@@ -82,7 +82,7 @@ def test_a_table_without_rows(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("suffix", RESULT_SUFFIXES)
-def test_a_failure_leaves_the_file_before(tmp_path, suffix):
+def test_failed_write_keeps_the_previous_file(tmp_path, suffix):
     if suffix == ".parquet":
         pytest.importorskip("pyarrow")
 
@@ -98,7 +98,7 @@ def test_a_failure_leaves_the_file_before(tmp_path, suffix):
     assert [*tmp_path.iterdir()] == [path]
 
 
-def test_parquet_without_its_library_is_one_sentence(tmp_path, monkeypatch):
+def test_parquet_without_its_library_gives_a_one_sentence_error(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(ValueError, match=r"r.parquet: Parquet needs an extra; pip install 'qecnet\[parquet\]'"):
         write_results(tmp_path / "r.parquet", ROWS, COLUMNS)
@@ -112,7 +112,7 @@ def test_parquet_without_its_library_is_one_sentence(tmp_path, monkeypatch):
         ("r.csv", "is a folder"),
     ],
 )
-def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path, name, said):
+def test_unwritable_path_gives_a_one_sentence_error(tmp_path, name, said):
     (tmp_path / "r.csv").mkdir()
     with pytest.raises(ValueError, match=said):
         write_results(tmp_path / name, ROWS, COLUMNS)

@@ -62,7 +62,7 @@ def test_files_are_taken_as_they_are_needed():
     assert next(names) == f"{BATCH}.ply"
 
 
-def test_a_poisonous_file_fails_alone():
+def test_file_that_kills_its_worker_fails_alone():
     names = [*make_names(40), "poison.ply", *make_names(60)[40:]]
     found = dict(answer_each(name_lengths, names, partial(share_here, lose=lambda job: "poison.ply" in job)))
     assert {*found} == {*names}
@@ -72,7 +72,7 @@ def test_a_poisonous_file_fails_alone():
     assert all(found[name] == len(name) for name in found)
 
 
-def test_a_machine_that_is_switched_off_is_no_fault_of_its_files():
+def test_files_of_a_lost_machine_are_retried():
     """Each job is lost once, in a batch and then alone."""
     lost: Counter[tuple[str, ...]] = Counter()
 
@@ -101,7 +101,7 @@ def test_a_file_that_takes_too_long_loses_no_other_answer():
     assert failure.error.startswith("endless.ply: takes longer than a file may; allow more with --timeout")
 
 
-def test_a_fault_in_a_reader_is_the_failure_of_one_file():
+def test_bug_in_a_reader_fails_one_file():
     def predict_batch(files):
         if "odd.ply" in files:
             raise ZeroDivisionError("division by zero")
@@ -129,7 +129,7 @@ def make_ray(get):
     )
 
 
-def test_a_node_of_a_cluster_that_has_another_version_is_one_sentence():
+def test_node_of_a_cluster_that_has_another_version_gives_a_one_sentence_error():
     actors = _Actors(make_ray(lambda versions: versions), name_lengths, None)
     actors.starting["qecnet 0.1"] = None
     said = "a node of the Ray cluster has qecnet 0.1, this machine qecnet .* operators; install the same on all nodes"
@@ -138,7 +138,7 @@ def test_a_node_of_a_cluster_that_has_another_version_is_one_sentence():
 
 
 @pytest.mark.parametrize("name", ["RayActorError", "OutOfMemoryError", "WorkerCrashedError", "NodeDiedError"])
-def test_a_worker_of_a_cluster_that_ray_kills_loses_its_job_only(name):
+def test_worker_killed_by_ray_loses_only_its_job(name):
     def get(reference):
         raise getattr(ray.exceptions, name)
 
@@ -151,7 +151,7 @@ def test_a_worker_of_a_cluster_that_ray_kills_loses_its_job_only(name):
     assert (actors.idle, actors.busy, actors.starting) == ([], {}, {}), "another worker takes its place"
 
 
-def test_a_cluster_that_fails_is_one_sentence(monkeypatch):
+def test_cluster_that_fails_gives_a_one_sentence_error(monkeypatch):
     def fail():
         raise ray.exceptions.RayError("The head does not answer. More about it.")
 

@@ -77,7 +77,7 @@ def test_results_are_written_and_a_second_run_does_nothing(run, library, tmp_pat
     assert (tmp_path / "r.jsonl").read_bytes() == before
 
 
-def test_changed_files_are_done_again_and_failed_ones_on_request(run, library, tmp_path):
+def test_changed_files_are_processed_again_and_failed_ones_on_request(run, library, tmp_path):
     run("classify", library, "-o", tmp_path / "r.jsonl")
     shutil.copy(library / "00.npy", library / "18.npy")
     shutil.copy(library / "00.npy", library / "new.npy")
@@ -104,7 +104,7 @@ class Result(NamedTuple):
 
 
 @pytest.mark.parametrize("source", ["file", "standard input"])
-def test_files_from_a_list(run, library, tmp_path, source):
+def test_files_are_read_from_a_list(run, library, tmp_path, source):
     paths = [library / "00.npy", library / "none.npy", library / "deep"]
     text = "".join(f"{path}\n" for path in paths) + "\n"
     (tmp_path / "list.txt").write_text(text)
@@ -118,7 +118,7 @@ def test_files_from_a_list(run, library, tmp_path, source):
     assert rows[str(library / "none.npy")]["error"]
 
 
-def test_a_list_of_files_is_printed_too(run, library, tmp_path):
+def test_listed_files_are_printed_without_results(run, library, tmp_path):
     (tmp_path / "list.txt").write_text(f"{library}/00.npy\n")
     result = run("classify", "--from", tmp_path / "list.txt", "--json")
     assert [json.loads(line)["file"] for line in result.stdout.splitlines()] == [f"{library}/00.npy"]
@@ -168,7 +168,7 @@ def test_orient_writes_shapes_and_results_and_resumes(run, library, tmp_path):
     assert rows["01.npy"]["output"] == str(out / "deep" / "01.npy")
 
 
-def test_a_full_disk_ends_orient_with_one_sentence_and_it_goes_on(run, library, tmp_path, monkeypatch):
+def test_full_disk_ends_orient_with_one_sentence_and_it_resumes(run, library, tmp_path, monkeypatch):
     arguments = ("orient", library, "-o", tmp_path / "out", "--results", tmp_path / "r.csv", "--force-doubtful")
     written = 0
 
@@ -340,7 +340,7 @@ def test_shards_of_an_index_are_joined(run, library):
         (("{library}", "-o", "r.csv", "--ray", "127.0.0.1:1"), "127.0.0.1:1: no Ray cluster answers (connection"),
     ],
 )
-def test_wrong_options_are_one_sentence(run, library, tmp_path, monkeypatch, arguments, said):
+def test_wrong_options_give_a_one_sentence_error(run, library, tmp_path, monkeypatch, arguments, said):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "ray", sys)  # any module: the address is looked at first
     (tmp_path / "existing.csv").write_text("precious")
@@ -358,7 +358,7 @@ def test_without_ray_one_sentence_names_the_extra(run, library, tmp_path, monkey
     assert result.stderr == "qec: --ray needs an extra; pip install 'qecnet[ray]', or omit --ray\n"
 
 
-def test_results_of_another_model_are_refused_and_stay(run, library, tmp_path):
+def test_results_of_another_model_are_refused_and_kept(run, library, tmp_path):
     run("classify", library / "deep", "-o", tmp_path / "r.csv")
     before = (tmp_path / "r.csv").read_bytes()
     result = run("classify", library, "-o", tmp_path / "r.csv", "--model", "modelnet40-paper")
@@ -368,7 +368,7 @@ def test_results_of_another_model_are_refused_and_stay(run, library, tmp_path):
     assert (tmp_path / "r.csv").read_bytes() == before
 
 
-def test_a_folder_that_is_read_only_is_one_sentence(run, library, tmp_path):
+def test_folder_that_is_read_only_gives_a_one_sentence_error(run, library, tmp_path):
     place = tmp_path / "read-only"
     place.mkdir()
     place.chmod(0o500)
@@ -382,7 +382,7 @@ def test_a_folder_that_is_read_only_is_one_sentence(run, library, tmp_path):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit for another process, which Linux alone lets one do")
-def test_a_full_disk_is_one_sentence_and_the_run_resumes(run, library, tmp_path):
+def test_full_disk_gives_a_one_sentence_error_and_the_run_resumes(run, library, tmp_path):
     command = [QEC, "classify", library, "-o", tmp_path / "r.csv", "--workers", "1"]
 
     def limit():

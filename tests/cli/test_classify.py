@@ -81,7 +81,7 @@ def test_the_table_has_all_columns(run, library):
         assert "° about (" in row
 
 
-def test_csv_has_a_line_for_each(run, spoiled):
+def test_csv_has_a_line_per_file(run, spoiled):
     result = run("classify", spoiled, "--csv")
     assert result.exit_code == 1
     bad, good, worse = csv.DictReader(io.StringIO(result.stdout))
@@ -107,7 +107,7 @@ def test_bad_files_are_reported_and_the_others_classified(run, spoiled):
     assert "a.ply" not in table.stdout
 
 
-def test_globs_and_folders_that_hold_nothing_fail_alone(run, library, tmp_path):
+def test_empty_globs_and_folders_fail_alone(run, library, tmp_path):
     (tmp_path / "empty").mkdir()
     result = run("classify", tmp_path / "empty", tmp_path / "*.ply", library / "*.n?y", "--json")
     assert result.exit_code == 1
@@ -118,7 +118,7 @@ def test_globs_and_folders_that_hold_nothing_fail_alone(run, library, tmp_path):
     assert rows[2]["label"] == "chair"
 
 
-def test_who_is_not_sure_is_unknown(run, library):
+def test_low_confidence_is_labelled_unknown(run, library):
     unsure, sure = (
         json.loads(run("classify", library / "cloud.npy", "--json", "--min-confidence", limit).stdout)
         for limit in (1, 0.1)
@@ -147,7 +147,7 @@ def test_another_model_has_other_classes(run, library):
     ("options", "said"),
     [(("--model", "nothing"), "nothing: is neither a model in the package"), (("--json", "--csv"), "give one of them")],
 )
-def test_wrong_options_are_one_sentence(run, library, options, said):
+def test_wrong_options_give_a_one_sentence_error(run, library, options, said):
     result = run("classify", library / "cloud.npy", *options)
     assert result.exit_code == 1
     assert result.stdout == ""
@@ -228,7 +228,7 @@ def test_json_lists_the_likely_orientations(run, library):
     assert all(len(candidate["pose"]) == 4 for candidate in row["candidates"])
 
 
-def test_fast_is_about_the_same(run, library):
+def test_fast_answers_are_similar(run, library):
     slow, fast = (
         json.loads(run("classify", library / "cloud.npy", "--json", *more).stdout) for more in ((), ("--fast",))
     )

@@ -144,7 +144,7 @@ def test_index_and_search_find_the_chair_in_every_format(library, upright):
 
 
 @pytest.mark.parametrize(("source", "target"), [("off", "npy"), ("obj", "ply"), ("stl", "xyz"), ("pcd", "off")])
-def test_align_brings_one_format_onto_another(library, upright, tmp_path, source, target):
+def test_align_works_across_formats(library, upright, tmp_path, source, target):
     out = tmp_path / f"out.{source}"
     run = qec if source == "off" else run_here
     done = run("align", upright / f"chair.{source}", library / f"chair.{target}", "-o", out, "--transform-only")
@@ -157,7 +157,7 @@ def test_align_brings_one_format_onto_another(library, upright, tmp_path, source
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_file_ends_what_takes_one_file(library, tmp_path, name):
+def test_bad_file_ends_commands_that_take_one_file(library, tmp_path, name):
     out = tmp_path / f"out{Path(name).suffix}"
     out.write_text("mine")
     result = run_here("align", library / name, library / "chair.npy", "-o", out, "--force")

@@ -58,7 +58,7 @@ def test_each_table_is_printed_and_kept_for_both_protocols(run):
     assert "Changes under rotation" in changed.output
 
 
-def test_no_shape_named_right_is_a_dash(run):
+def test_no_correct_shape_is_a_dash(run):
     """One class is never named: nothing to average over the pairs of it that were named right."""
     found = evaluate("rotation", run, "--protocol", "strict", "--rotations", 1, "--resamplings", 2, "--workers", 1)
     assert found.exit_code == 0, found.output
@@ -66,7 +66,7 @@ def test_no_shape_named_right_is_a_dash(run):
     assert None in groups["per_class"].values()
 
 
-def test_bad_input_is_one_sentence(run, tmp_path):
+def test_bad_input_gives_a_one_sentence_error(run, tmp_path):
     empty = tmp_path / "empty"
     empty.mkdir()
     for arguments, words in (

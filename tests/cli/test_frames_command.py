@@ -44,7 +44,7 @@ def test_the_summary_has_points_frames_and_time(run, file):
     assert second.endswith("ms")
 
 
-def test_frames_as_numbers_stand_on_the_surface(run, file, tmp_path):
+def test_npz_frames_are_on_the_surface(run, file, tmp_path):
     out = tmp_path / "frames.npz"
     assert run("frames", file, "-o", out, "--method", "centred", "--points", 4000).exit_code == 0
     with np.load(out) as frames:
@@ -58,7 +58,7 @@ def test_frames_as_numbers_stand_on_the_surface(run, file, tmp_path):
         assert np.allclose(z[inner], [0, 0, 1], atol=1e-3), "the floor's normals look inwards, up"
 
 
-def test_frames_as_coloured_axes(run, file, tmp_path):
+def test_ply_has_coloured_axes(run, file, tmp_path):
     out = tmp_path / "frames.ply"
     assert run("frames", file, "-o", out, "--frames", 50, "--points", 3000).exit_code == 0
     header, _, body = out.read_bytes().partition(b"end_header\n")
@@ -120,7 +120,7 @@ def test_unwritable_names_are_refused_before_any_work(run, file, tmp_path, monke
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_bad_input_is_one_sentence(run, tmp_path):
+def test_bad_input_gives_a_one_sentence_error(run, tmp_path):
     few = tmp_path / "few.xyz"
     write(few, PointCloud(torch.eye(3)))
     (tmp_path / "empty.off").write_text("")
@@ -153,7 +153,7 @@ MASKED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_a_file_without_a_shape_is_one_line_and_writes_nothing(run, tmp_path, name):
+def test_file_without_a_shape_is_refused_and_nothing_is_written(run, tmp_path, name):
     path, out = tmp_path / name, tmp_path / "out.npz"
     if REFUSED[name] is None:
         path.symlink_to(path)
@@ -168,7 +168,7 @@ def test_a_file_without_a_shape_is_one_line_and_writes_nothing(run, tmp_path, na
 
 
 @pytest.mark.parametrize("name", MASKED)
-def test_what_can_be_prepared_is_with_what_has_no_frame_masked(run, tmp_path, name):
+def test_clouds_without_some_frames_are_prepared_with_a_mask(run, tmp_path, name):
     path, out = tmp_path / name, tmp_path / "out.npz"
     np.savetxt(path, MASKED[name].numpy(), fmt="%.17g")
     result = run("frames", path, "-o", out, "--method", "centred")
@@ -190,7 +190,7 @@ def test_what_can_be_prepared_is_with_what_has_no_frame_masked(run, tmp_path, na
         ("-o", "folder.npz", "--force"),
     ],
 )
-def test_options_out_of_range_are_refused_in_words(run, file, tmp_path, monkeypatch, arguments):
+def test_options_out_of_range_are_refused(run, file, tmp_path, monkeypatch, arguments):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder.npz").mkdir()
     result = run("frames", file, *arguments)
@@ -228,7 +228,7 @@ def test_repeatability_writes_no_file_by_default(run, file, tmp_path, monkeypatc
     assert [path.name for path in tmp_path.iterdir()] == [file.name]
 
 
-def test_repeatability_without_meshes_is_one_sentence(run, tmp_path):
+def test_repeatability_without_meshes_gives_a_one_sentence_error(run, tmp_path):
     (tmp_path / "empty").mkdir()
     for name, sentence in (
         ("empty", "contains no file of a supported format"),

@@ -82,7 +82,7 @@ for name, arguments, environment in json.loads(sys.argv[1]):
 """
 
 
-def test_what_does_not_compute_imports_no_torch():
+def test_commands_that_do_not_compute_import_no_torch():
     """One process runs all of them in turn, so that Python and Typer are loaded once."""
     command = [sys.executable, "-c", RUN_ALL, json.dumps(LIGHT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

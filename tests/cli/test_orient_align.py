@@ -160,7 +160,7 @@ def test_a_dry_run_prints_what_a_run_writes_and_writes_nothing(run, folder):
     assert torch.allclose(rotate(rotation, points - centre) + centre, there, atol=1e-5), "the motion can be reproduced"
 
 
-def test_doubtful_files_are_left_alone_unless_forced(run, folder):
+def test_doubtful_files_are_written_only_if_forced(run, folder):
     arguments = ("orient", folder / "turned.ply", "-o", folder / "out.ply", "--min-confidence", "1")
     refused = run(*arguments)
     assert refused.exit_code == 1
@@ -204,7 +204,7 @@ def test_standard_input_is_a_file_without_a_name(folder, name):
     assert described.exit_code == 0, described.stderr
 
 
-def test_two_files_of_one_name_do_not_become_one(run, folder, tmp_path):
+def test_files_of_the_same_name_do_not_overwrite_each_other(run, folder, tmp_path):
     (tmp_path / "other").mkdir()
     write(tmp_path / "other" / "chair.ply", read(folder / "chair.ply"))
     result = run("orient", folder / "chair.ply", tmp_path / "other" / "chair.ply", "-o", tmp_path / "out")
@@ -225,7 +225,7 @@ def test_align_prints_the_motion_and_applies_it(run, folder, chair):
     assert float(said["residual"][0]) < 0.05
 
 
-def test_a_matrix_for_scripts(run, folder):
+def test_transform_only_prints_the_matrix(run, folder):
     done = run("align", folder / "chair.ply", folder / "scan.xyz", "--transform-only")
     assert done.exit_code == 0, done.stderr
     matrix = np.loadtxt(done.stdout.splitlines())
@@ -268,7 +268,7 @@ def test_doubtful_alignments_are_noted(run, folder):
     assert not run("align", folder / "chair.ply", folder / "turned.ply").stderr
 
 
-def test_what_cannot_be_aligned_is_one_sentence(run, folder):
+def test_failed_alignment_gives_a_one_sentence_error(run, folder):
     result = run("align", folder / "chair.ply", folder / "none.ply", "-o", folder / "out.ply")
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1
@@ -298,7 +298,7 @@ def test_known_up_restricts_orientations(run, folder, text, axis):
 
 
 @pytest.mark.parametrize("text", ["w", "0,0", "0,0,0", "nan,0,1", "1 2 3"])
-def test_what_is_no_direction_is_refused(run, folder, text):
+def test_invalid_directions_are_refused(run, folder, text):
     refused = run("classify", folder / "chair.ply", "--up", text)
     assert refused.exit_code == 2
     assert "--up" in refused.stderr
@@ -306,7 +306,7 @@ def test_what_is_no_direction_is_refused(run, folder, text):
     assert "axis, such as z" in said or "not finite" in said
 
 
-def test_viewpoints_that_cannot_be_are_one_sentence(run, folder, chair):
+def test_impossible_viewpoints_give_a_one_sentence_error(run, folder, chair):
     cloud = chair.sample(2000, torch.Generator().manual_seed(0))
     view = sample_view(chair, torch.Generator().manual_seed(1)).cloud
     camera = ",".join(str(value) for value in present(view.viewpoint).tolist())
@@ -334,7 +334,7 @@ def test_viewpoints_that_cannot_be_are_one_sentence(run, folder, chair):
         assert sentence in refused.stderr
 
 
-def test_a_view_of_too_few_points_is_one_sentence(run, folder):
+def test_view_of_too_few_points_gives_a_one_sentence_error(run, folder):
     (folder / "few.xyz").write_text("".join(f"{i} {i * i} {i % 3}\n" for i in range(8)))
     refused = run("classify", folder / "few.xyz", "--viewpoint", "0,0,50")
     assert refused.exit_code == 1

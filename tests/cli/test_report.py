@@ -67,7 +67,7 @@ def test_files_that_exist_need_force(run, tmp_path, refused):
     assert report(run, "--force").exit_code == 0
 
 
-def test_other_runs_stand_beside_it(run, tmp_path):
+def test_other_runs_are_shown_for_comparison(run, tmp_path):
     for name in ("one", "two"):
         make_run(tmp_path / name, ("classification",), ("strict",), config="dgcnn", seed=1)
     (tmp_path / "poses").mkdir()
@@ -81,7 +81,7 @@ def test_other_runs_stand_beside_it(run, tmp_path):
     assert (run / "evaluation" / "pose-baselines-category-level.csv").exists()
 
 
-def test_what_is_no_run_is_refused(run, tmp_path, refused):
+def test_folders_that_are_not_runs_are_refused(run, tmp_path, refused):
     (tmp_path / "empty").mkdir()
     assert "there is no such folder" in refused(tmp_path / "nowhere")
     assert "is not the folder of a run (no settings.json)" in refused(tmp_path / "empty")

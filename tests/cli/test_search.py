@@ -161,7 +161,7 @@ def test_renamed_and_removed_files_are_noticed(run, folder):
     assert json.loads(found.stdout)["file"] == str(folder / "deep" / "bed.xyz")
 
 
-def test_a_broken_link_is_one_sentence_and_the_rest_is_indexed(run, folder, tmp_path):
+def test_broken_link_gives_a_one_sentence_error_and_the_rest_is_indexed(run, folder, tmp_path):
     (folder / "gone.ply").symlink_to(folder / "nothing.ply")
     for command in (("index", folder), ("classify", folder, "-o", tmp_path / "r.csv", "--workers", 1)):
         result = run(*command)
@@ -180,7 +180,7 @@ def test_a_file_is_not_an_index(run, folder):
         )
 
 
-def test_two_commands_do_not_add_at_once(run, folder):
+def test_concurrent_commands_do_not_add_to_one_index(run, folder):
     with edit_library(folder / INDEX, load(DEFAULT_MODEL)):
         refused = run("index", folder)
         assert refused.exit_code == 1
@@ -210,7 +210,7 @@ def test_search_takes_a_model_that_has_moved(run, folder, tmp_path):
     assert f"qec index {folder} --model modelnet40-paper --force" in other.stderr
 
 
-def test_what_is_missing_is_one_sentence(run, folder):
+def test_missing_files_give_a_one_sentence_error(run, folder):
     for arguments, said in (
         (("index", folder / "none"), "is not a folder"),
         (("index",), "no folder was given"),

@@ -40,7 +40,7 @@ def folder(tmp_path):
     return place
 
 
-def test_other_files_in_a_folder_are_counted_and_are_no_failure(folder):
+def test_other_files_in_a_folder_are_counted_and_not_failures(folder):
     (folder / "notes.txt").write_text("Scanned in May.\nThe second chair has lost a leg.\n")
     (folder / "photo.JPG").write_bytes(b"\xff\xd8\xff")
     (folder / "other.jpg").write_bytes(b"\xff\xd8\xff")
@@ -128,7 +128,7 @@ def test_brackets_in_names_are_printed(folder, monkeypatch):
     assert "  chair[v2]" in shown
 
 
-def test_a_closed_pipe_is_no_error(folder):
+def test_closed_pipe_is_not_an_error(folder):
     for command in (f"{QEC} classify '{folder}' --json", f"{QEC} info '{folder}'", f"{QEC} --help"):
         done = subprocess.run(["bash", "-c", f"{command} | head -c 5"], capture_output=True, text=True, check=False)
         assert done.stderr == "", command

@@ -62,7 +62,7 @@ def contents(folder):
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_options_win_over_the_file_and_all_settings_are_written(trained):
+def test_options_override_the_file_and_all_settings_are_written(trained):
     settings = json.loads((trained / "settings.json").read_text())
     assert (settings["capsules"], settings["siamese"], settings["frames"]) == (3, 0.1, 16)
     assert settings["learning_rate"] == 1e-3
@@ -126,7 +126,7 @@ def test_a_damaged_run_is_refused(run, trained, name):
         (["--dataset", "shapes", "--set", "per_class=1"], "per_class is 1; a train and a test split need at least 2"),
     ],
 )
-def test_bad_input_is_one_sentence_and_nothing_is_made(run, tmp_path, arguments, sentence):
+def test_bad_input_gives_a_one_sentence_error_and_nothing_is_made(run, tmp_path, arguments, sentence):
     (tmp_path / "empty").mkdir()
     with zipfile.ZipFile(tmp_path / "half.zip", "w") as archive:
         archive.writestr("chair/train/chair_0001.off", "OFF\n0 0 0\n" * 1000)
@@ -140,7 +140,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_made(run, tmp_path, arguments,
     assert not (tmp_path / "run").exists()
 
 
-def test_a_file_for_a_folder_is_refused(run, file):
+def test_file_in_place_of_a_folder_is_refused(run, file):
     assert "run.toml: is a file; choose a folder for --out" in refusal(run("--settings", file, "--out", file))
     assert file.read_text() == TINY
 

@@ -50,7 +50,7 @@ def same(a, b):
     return all(torch.equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(OrientedPoints))
 
 
-def test_it_gives_what_prepare_gives_bit_for_bit(tmp_path):
+def test_cached_points_equal_prepare_bit_for_bit(tmp_path):
     cache, items = build(tmp_path), make_furniture(2, seed=4).items("train")
     assert len(cache) == len(items) == 10
     assert cache.names == tuple(item.name for item in items)
@@ -65,7 +65,7 @@ def test_it_gives_what_prepare_gives_bit_for_bit(tmp_path):
     assert not same(cache.points(0, 0), cache.points(0, 1))
 
 
-def test_a_batch_is_its_members_stacked(tmp_path):
+def test_batch_equals_its_stacked_members(tmp_path):
     cache = build(tmp_path)
     batch = cache.points(torch.tensor([3, 8, 3]), torch.tensor([0, 1, 1]))
     for row, (i, s) in enumerate(((3, 0), (8, 1), (3, 1))):
@@ -76,30 +76,30 @@ def test_a_batch_is_its_members_stacked(tmp_path):
         cache.points(10)
 
 
-def test_what_is_read_is_the_readers_own(tmp_path):
+def test_points_are_copies_of_the_cache(tmp_path):
     cache = build(tmp_path)
     cache.points(0).positions.zero_()
     assert cache.points(0).positions.abs().sum() > 0
 
 
-def test_workers_do_not_change_it(tmp_path, whole):
+def test_cache_does_not_depend_on_the_number_of_workers(tmp_path, whole):
     assert build(tmp_path, workers=2).path.read_bytes() == whole[1]
 
 
-def test_it_is_pickled_as_a_path(tmp_path):
+def test_cache_is_pickled_as_a_path(tmp_path):
     cache = build(tmp_path)
     data = pickle.dumps(cache)
     assert len(data) < 1000
     assert same(pickle.loads(data).points(4, 1), cache.points(4, 1))
 
 
-def test_it_is_built_once(tmp_path, monkeypatch):
+def test_cache_is_built_once(tmp_path, monkeypatch):
     first = build(tmp_path)
     monkeypatch.setattr("qecnet.datasets.cache._build", lambda *_: pytest.fail("built again"))
     assert build(tmp_path).path == first.path
 
 
-def test_of_two_that_build_at_once_one_waits_and_finds_it_done(tmp_path, whole, monkeypatch):
+def test_concurrent_build_waits_and_uses_the_finished_cache(tmp_path, whole, monkeypatch):
     built: list[tuple] = []
     real = cache_module._build
     monkeypatch.setattr(cache_module, "_build", recording(real, built))
@@ -109,7 +109,7 @@ def test_of_two_that_build_at_once_one_waits_and_finds_it_done(tmp_path, whole, 
     assert first.path.read_bytes() == second.path.read_bytes() == whole[1]
 
 
-def test_a_whole_one_is_used_while_another_is_built(tmp_path):
+def test_complete_cache_is_used_while_another_is_built(tmp_path):
     first = build(tmp_path)
     with ThreadPoolExecutor(1) as pool, alone_in(tmp_path, wait=True):
         assert pool.submit(build, tmp_path).result(timeout=300).path == first.path
@@ -127,11 +127,11 @@ def test_a_whole_one_is_used_while_another_is_built(tmp_path):
     ],
     ids=str,
 )
-def test_whatever_changes_the_frames_changes_the_file(tmp_path, whole, other):
+def test_every_setting_changes_the_file(tmp_path, whole, other):
     assert build(tmp_path, **other).path.name != whole[0]
 
 
-def test_other_code_makes_another_file(tmp_path, whole, monkeypatch):
+def test_changed_code_changes_the_file(tmp_path, whole, monkeypatch):
     monkeypatch.setattr("qecnet.datasets.cache.code_hash", lambda *_: "other")
     assert build(tmp_path).path.name != whole[0]
 
@@ -154,7 +154,7 @@ def _swapped(data):
 
 @pytest.mark.parametrize("where", ["", ".part"])
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_damage_is_found_and_mended(tmp_path, whole, damage, where):
+def test_damaged_cache_is_rebuilt(tmp_path, whole, damage, where):
     name, data = whole
     assert DAMAGE[damage](data) != data
     (tmp_path / (name + where)).write_bytes(DAMAGE[damage](data))
@@ -162,7 +162,7 @@ def test_damage_is_found_and_mended(tmp_path, whole, damage, where):
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
-def test_a_part_is_gone_on_with(tmp_path, whole, monkeypatch):
+def test_partial_cache_is_resumed(tmp_path, whole, monkeypatch):
     name, data = whole
     size = (len(data) - 4096) // 10
     (tmp_path / f"{name}.part").write_bytes(data[: 4096 + 6 * size + 100])
@@ -234,7 +234,7 @@ def _wait_until(holds, seconds=120):
         time.sleep(0.05)
 
 
-def test_a_disk_that_fills_up_is_one_sentence_and_loses_nothing(tmp_path, whole):
+def test_disk_that_fills_up_gives_a_one_sentence_error_and_loses_nothing(tmp_path, whole):
     name, data = whole
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(data) * 2 // 3, limits[1]))
@@ -249,7 +249,7 @@ def test_a_disk_that_fills_up_is_one_sentence_and_loses_nothing(tmp_path, whole)
     assert build(tmp_path).path.read_bytes() == data
 
 
-def test_too_small_a_disk_is_found_before_the_work(tmp_path, monkeypatch):
+def test_insufficient_disk_space_is_detected_before_work(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.disk_usage", lambda _: type("Usage", (), {"free": 1000}))
     monkeypatch.setattr("qecnet.datasets.cache.records", lambda *_: pytest.fail("worked"))
     with pytest.raises(OSError, match="no room for 0 MB"):
@@ -257,7 +257,7 @@ def test_too_small_a_disk_is_found_before_the_work(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_is_one_sentence(tmp_path):
+def test_impossible_folder_gives_a_one_sentence_error(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="cannot be written"):
         build(tmp_path / "file" / "below")
@@ -286,7 +286,7 @@ def test_subsamplings_of_a_cloud_differ_and_have_the_share_that_is_kept(tmp_path
         assert same(*both) == (keep == 1)
 
 
-def test_a_file_that_is_no_cache_is_one_sentence(tmp_path, whole):
+def test_other_file_gives_a_one_sentence_error(tmp_path, whole):
     for content in (b"", b"hello", whole[1][:300]):
         (tmp_path / "x.frames").write_bytes(content)
         with pytest.raises(ValueError, match=r"x\.frames: is not a frame cache"):
@@ -322,7 +322,7 @@ def test_the_last_subsamplings_are_views(tmp_path):
     assert same(none.points([0] * 3, range(3)), cache.points([0] * 3, range(3)))
 
 
-def test_what_cameras_hardly_see_is_not_a_view(tmp_path):
+def test_shapes_that_cameras_hardly_see_are_kept_whole(tmp_path):
     (tmp_path / "data" / "dust" / "train").mkdir(parents=True)
     write(tmp_path / "data" / "dust" / "train" / "cloud.npy", PointCloud(torch.eye(3).repeat(4, 1).cumsum(0)))
     every = open_dataset("dust", tmp_path / "data")
@@ -330,7 +330,7 @@ def test_what_cameras_hardly_see_is_not_a_view(tmp_path):
     assert len(cache) == 1
 
 
-def test_one_subsampling_at_least_is_whole(tmp_path):
+def test_at_least_one_subsampling_is_whole(tmp_path):
     with pytest.raises(ValueError, match=r"views is 0\.9; at least one of 2 subsamplings must be of the whole shape"):
         frame_cache(make_furniture(2), "train", tmp_path, subsamplings=2, views=0.9)
 
@@ -339,6 +339,6 @@ WRONG = [{"subsamplings": 0}, {"workers": 0}, {"keep": 0.0}, {"keep": 1.5}, {"th
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_settings_that_make_no_sense_are_sentences(tmp_path, wrong):
+def test_invalid_settings_are_rejected(tmp_path, wrong):
     with pytest.raises(ValueError, match="at least 1, the others above 0 and at most 1"):
         frame_cache(make_furniture(2), "train", tmp_path, **wrong)

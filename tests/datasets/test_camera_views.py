@@ -50,7 +50,7 @@ def test_the_view_of_a_ball_is_the_cap_that_faces_the_camera(ball):
     assert view.radius == pytest.approx(2, rel=0.01)
 
 
-def test_what_is_behind_a_wall_is_hidden():
+def test_points_behind_a_wall_are_hidden():
     (front, faces), (back, _) = square(1, 0.5), square(0.4, -0.5)
     mesh = Mesh(torch.cat([front, back]), torch.cat([faces, faces + 4]))
     shown = hidden = 0
@@ -141,7 +141,7 @@ def test_floor_is_below_the_shape_and_seen_from_above_only(chair):
     assert below
 
 
-def test_views_are_merged_and_each_point_knows_its_camera(chair):
+def test_merged_views_record_the_camera_of_each_point(chair):
     one, three = see(chair, 5), see(chair, 5, cameras=(3, 3))
     assert len(three.cameras) == 3
     assert torch.equal(three.seen_by.unique(), torch.arange(3))
@@ -173,7 +173,7 @@ def test_a_given_camera_sees_what_a_random_one_saw_there(chair):
     assert len(same.cloud) == pytest.approx(len(random.cloud), rel=0.01)
 
 
-def test_the_seed_decides_everything(chair):
+def test_seed_determines_the_view(chair):
     config = ViewConfig(cameras=(1, 3), floor=0.5)
     once, again, other = (sample_view(chair, generator(seed), config) for seed in (1, 1, 2))
     assert torch.equal(once.cloud.points, again.cloud.points)
@@ -200,12 +200,12 @@ def test_views_scale_and_move_with_the_shape(chair):
         ({"floor": 2}, "floor is 2"),
     ],
 )
-def test_settings_of_no_camera_are_one_sentence(settings, says):
+def test_invalid_camera_settings_give_a_one_sentence_error(settings, says):
     with pytest.raises(ValueError, match=says):
         ViewConfig(**settings)
 
 
-def test_shapes_that_cannot_be_seen_are_one_sentence(chair):
+def test_shapes_that_cannot_be_seen_give_a_one_sentence_error(chair):
     with pytest.raises(ValueError, match="lamp: its points are all equal"):
         sample_view(PointCloud(torch.ones(20, 3), name="lamp"), generator())
     with pytest.raises(ValueError, match="cameras see fewer than 9 points"):

@@ -36,7 +36,7 @@ def volumes(mesh):
 
 
 @pytest.mark.parametrize("kind", FURNITURE_CLASSES)
-def test_every_part_is_closed_and_looks_outwards(kind):
+def test_every_part_is_closed_with_outward_normals(kind):
     for seed in SEEDS:
         mesh = make_shape(kind, seed)
         assert closed(mesh), seed
@@ -67,7 +67,7 @@ def test_backs_headboards_and_tanks_are_behind(kind, height):
     assert all(lying_behind(kind, seed, height) > 0 for seed in SEEDS)
 
 
-def test_a_seed_makes_one_shape_and_another_seed_another():
+def test_seed_determines_the_shape():
     for kind in FURNITURE_CLASSES:
         shape, again = make_shape(kind, 3), make_shape(kind, 3)
         assert torch.equal(shape.vertices, again.vertices)
@@ -78,7 +78,7 @@ def test_a_seed_makes_one_shape_and_another_seed_another():
         assert len(parts) >= 3, kind
 
 
-def test_as_a_dataset():
+def test_make_furniture_is_a_dataset():
     dataset = make_furniture(10, seed=1)
     assert dataset.name == "shapes"
     assert dataset.counts("train") == dict.fromkeys(FURNITURE_CLASSES, 8)
@@ -91,12 +91,12 @@ def test_as_a_dataset():
     assert make_furniture(10, seed=2).fingerprint("train") != dataset.fingerprint("train")
 
 
-def test_more_of_them_begin_with_the_same_ones():
+def test_larger_dataset_begins_with_the_same_shapes():
     few, many = make_furniture(5), make_furniture(20)
     assert set(few.items("train")) <= set(many.items("train"))
 
 
-def test_no_such_class_and_too_few_are_sentences():
+def test_unknown_class_and_too_few_shapes_are_rejected():
     with pytest.raises(ValueError, match="lamp is not a class of procedural furniture; use one of bathtub"):
         make_shape("lamp", 0)
     with pytest.raises(ValueError, match="need at least 2"):

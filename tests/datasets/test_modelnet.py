@@ -63,7 +63,7 @@ def test_the_official_totals():
     assert make_furniture(2).classes == TEN
 
 
-def test_the_official_zip_is_recognised_and_whole(tmp_path):
+def test_official_zip_is_recognised_and_complete(tmp_path):
     dataset = open_dataset("modelnet10", write_zip(tmp_path / "whatever.zip"))
     assert dataset.name == "modelnet10"
     assert dataset.classes == TEN
@@ -72,7 +72,7 @@ def test_the_official_zip_is_recognised_and_whole(tmp_path):
     assert len(dataset.items("train")[0].load_cloud(10)) == 10
 
 
-def test_unzipped_it_is_the_same_dataset_whichever_folder_is_given(tmp_path):
+def test_unzipped_dataset_is_the_same_for_any_enclosing_folder(tmp_path):
     path = write_zip(tmp_path / "z.zip", lambda n: 2)
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path / "out")
@@ -110,7 +110,7 @@ def test_any_format_in_the_official_layout_and_sparse_clouds_are_counted(tmp_pat
     assert "has 20 of the 3,991 train shapes" in dataset.notes[1]
 
 
-def test_resampled_clouds_come_by_the_lists_of_either_dataset(tmp_path):
+def test_resampled_clouds_follow_the_lists_of_either_dataset(tmp_path):
     forty = tuple(OFFICIAL["modelnet40"])
     for which, classes in (("modelnet10", TEN), ("modelnet40", forty)):
         (tmp_path / f"{which}_shape_names.txt").write_text("\n".join(classes) + "\n")
@@ -154,7 +154,7 @@ def hdf5(tmp_path):
     return tmp_path
 
 
-def test_hdf5_in_both_ways(hdf5):
+def test_both_kinds_of_hdf5_are_read(hdf5):
     dataset = open_dataset("modelnet10", hdf5)
     assert dataset.name == "modelnet10"
     assert (len(dataset.items("train")), len(dataset.items("test"))) == (20, 10)
@@ -166,14 +166,14 @@ def test_hdf5_in_both_ways(hdf5):
     assert torch.equal(as_cloud(sent.load()).points, as_cloud(dataset.items("test")[2].load()).points)
 
 
-def test_lists_are_found_in_the_only_folder_there_is(hdf5, tmp_path_factory):
+def test_lists_are_found_in_a_single_subfolder(hdf5, tmp_path_factory):
     around = tmp_path_factory.mktemp("around")
     hdf5.rename(around / "modelnet10_hdf5")
     (around / "__MACOSX").mkdir()
     assert len(open_dataset("modelnet10", around).items("train")) == 20
 
 
-def test_hdf5_that_is_damaged_is_one_sentence(hdf5):
+def test_hdf5_that_is_damaged_gives_a_one_sentence_error(hdf5):
     (hdf5 / "ply_data_train1.h5").write_bytes((hdf5 / "ply_data_train1.h5").read_bytes()[:500])
     with pytest.raises(ValueError, match=r"ply_data_train1\.h5: cannot be opened as HDF5"):
         open_dataset("modelnet10", hdf5)
@@ -185,7 +185,7 @@ def test_hdf5_that_is_damaged_is_one_sentence(hdf5):
         open_dataset("modelnet10", hdf5)
 
 
-def test_a_package_that_is_not_installed_is_named_with_what_to_do(tmp_path, monkeypatch):
+def test_missing_package_is_named_with_its_extra(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "h5py", None)
     monkeypatch.setitem(sys.modules, "DracoPy", None)
     (tmp_path / "shape_names.txt").write_text("mug")
@@ -229,7 +229,7 @@ def bad_paths(tmp_path):
     }
 
 
-def test_a_path_that_is_wrong_is_one_sentence_that_names_it(tmp_path):
+def test_wrong_path_is_named_in_one_sentence(tmp_path):
     for case, (path, name, says) in bad_paths(tmp_path).items():
         with pytest.raises(ValueError, match=says) as caught:
             open_dataset(name, tmp_path / path)
@@ -238,7 +238,7 @@ def test_a_path_that_is_wrong_is_one_sentence_that_names_it(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["modelnet10", "modelnet40"])
-def test_the_packs_are_whole_and_their_points_in_fair_order(packs, name):
+def test_packs_are_complete_and_their_points_shuffled(packs, name):
     draco = pytest.importorskip("DracoPy", reason="the packs need DracoPy; pip install 'qecnet[modelnet]'")
     dataset = open_dataset(name, packs / f"{name}.zip")
     assert dataset.notes == ()
@@ -265,6 +265,6 @@ def test_the_shared_meshes_are_part_of_modelnet10(packs):
     assert all(len(item.load_cloud(100)) == 100 for item in dataset.items("test")[::10])
 
 
-def test_a_folder_of_packs_asks_which(packs):
+def test_folder_of_packs_is_refused(packs):
     with pytest.raises(ValueError, match=r"modelnet10\.zip, modelnet40\.zip.*give the path of the one"):
         open_dataset("modelnet10", packs)

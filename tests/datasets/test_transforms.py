@@ -23,7 +23,7 @@ ALL = {
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_the_generator_decides_and_the_dtype_stays(name, clouds):
+def test_generator_determines_the_result_and_dtype_is_kept(name, clouds):
     cloud = clouds[0].clone()
     once, again, other = (ALL[name](cloud, generator(seed)) for seed in (1, 1, 2))
     assert torch.equal(once, again)

@@ -29,7 +29,7 @@ def test_the_expected_error_by_hand():
     assert [count for *_, count in row.reliability] == [2, 4]
 
 
-def test_certainty_has_a_bin_and_a_finite_likelihood():
+def test_full_confidence_has_a_bin_and_a_finite_likelihood():
     row = score_calibration(np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([0, 1]))
     assert row.ece == 0.5
     assert np.isfinite(row.nll)
@@ -49,7 +49,7 @@ def test_held_out_shapes_are_those_of_training(tmp_path):
         _held_out(Measurement(model, dataset, tmp_path), None)
 
 
-def test_a_calibration_is_written_beside_the_weights(tmp_path):
+def test_write_calibration_changes_only_the_temperatures(tmp_path):
     path = tmp_path / "weights.safetensors"
     save_network(path, QECNet(QECConfig(2)), ["a", "b"], {"settings": {"seed": 3}, "temperature": 1.0})
     before, about = read_tensors(path)

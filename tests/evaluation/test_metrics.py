@@ -76,7 +76,7 @@ def test_the_seed_decides_the_interval_and_the_order_of_views_does_not():
     assert score_classification(truth, predicted, shape, "abc", seed=6).interval != score.interval
 
 
-def test_one_class_all_right():
+def test_single_class_all_correct():
     score = score_classification([0, 0], [0, 0], [0, 1], ["chair"], seed=0)
     assert (score.accuracy, score.interval, score.mean_class) == (1.0, (1.0, 1.0), 1.0)
 
@@ -86,7 +86,7 @@ def test_no_views_cannot_be_scored():
         score_classification([], [], [], ["a", "b"], seed=0)
 
 
-def test_angles_are_scipys():
+def test_angles_agree_with_scipy():
     p, q = random_rotations(500, 0), random_rotations(500, 1)
     np.testing.assert_allclose(rotation_angles(wxyz(p), wxyz(q)), (p.inv() * q).magnitude(), atol=1e-12)
     np.testing.assert_allclose(rotation_angles(wxyz(p), -wxyz(p)), 0, atol=1e-15)
@@ -106,7 +106,7 @@ def test_float32_poses_have_errors_of_float32():
     assert rotation_angles(stretched, p).max() < 3e-7
 
 
-def test_relative_takes_the_first_pose_into_the_second():
+def test_relative_rotation_maps_the_first_pose_to_the_second():
     a, b = random_rotations(100, 0), random_rotations(100, 1)
     expected = wxyz(b * a.inv())
     np.testing.assert_allclose(rotation_angles(relative_rotation(wxyz(a), wxyz(b)), expected), 0, atol=1e-14)
@@ -121,7 +121,7 @@ def test_non_rotations_are_refused(bad):
         rotation_angles([1.0, 0, 0], [1.0, 0, 0, 0])
 
 
-def test_chance_by_quadrature_and_by_drawing():
+def test_chance_level_by_quadrature_and_by_sampling():
     density, _ = quad(lambda t: (1 - np.cos(t)) / np.pi, 0, np.pi)
     mean, _ = quad(lambda t: t / np.pi * (1 - np.cos(t)) / np.pi, 0, np.pi)
     assert density == pytest.approx(1)
@@ -132,7 +132,7 @@ def test_chance_by_quadrature_and_by_drawing():
     assert round(EXPECTED_RANDOM_RAE, 4) == 0.7026
 
 
-def test_a_perfect_predictor_scores_nothing():
+def test_perfect_predictor_has_zero_error():
     truth = wxyz(random_rotations(30, 0))
     row = present(summarize_errors(rotation_angles(truth, -truth), rotation_angles(truth, truth)))
     assert row.mean == pytest.approx(0, abs=1e-15)
@@ -161,7 +161,7 @@ def test_an_error_on_the_bound_is_not_below_it(degrees):
     assert getattr(row.symmetric, f"acc{degrees}") == 0
 
 
-def test_histogram_and_cumulative_tell_the_same():
+def test_histogram_and_cumulative_agree():
     rng = np.random.default_rng(0)
     error = np.concatenate((rng.uniform(0, np.pi, 500), np.deg2rad(np.arange(0, 181, 5)), [np.pi]))
     row = present(summarize_errors(error, error))
@@ -182,7 +182,7 @@ def test_groups_by_hand():
     assert set(NO_SYM) & set(classes) == {"bed", "chair"}
 
 
-def test_nothing_to_count_is_none():
+def test_empty_group_is_none():
     assert summarize_errors([], []) is None
     assert group_errors([], [], [], ["chair"]) == ErrorGroups(all_classes=None, no_sym=None, per_class={"chair": None})
     assert group_errors([0.1], [0.1], [0], ["table"]).no_sym is None

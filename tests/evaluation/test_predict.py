@@ -89,7 +89,7 @@ def equal(a: Predictions, b: Predictions) -> bool:
     return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Predictions))
 
 
-def test_the_number_of_workers_changes_nothing(model, dataset, tmp_path):
+def test_result_does_not_depend_on_the_number_of_workers(model, dataset, tmp_path):
     one = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "1.npz", workers=1, progress=False)
     two = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "2.npz", workers=2, progress=False)
     assert equal(one, two)
@@ -140,7 +140,7 @@ def test_stored_predictions_are_reused_unless_something_changed(model, dataset, 
     assert equal(predict(model, dataset, "test", sampler(seed=1), VIEWS, into, workers=1, progress=False), other)
 
 
-def test_a_few_shapes_are_seen_as_among_all(model, dataset, tmp_path):
+def test_views_of_a_subset_equal_those_of_the_whole_split(model, dataset, tmp_path):
     whole = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "all.npz", workers=1, progress=False)
     few = predict(
         model, dataset, "test", sampler(), VIEWS, tmp_path / "few.npz", shapes=[1, 4], workers=1, progress=False
@@ -164,7 +164,7 @@ def test_strict_views_have_their_own_points_and_paper_views_of_one_resampling_sh
 
 @pytest.mark.parametrize("protocol", ["paper", "strict"])
 @pytest.mark.parametrize("corruption", [None, Corruption("frames", 0.5), Corruption("occlusion", 0.25)])
-def test_a_view_is_the_same_alone_and_among_others(dataset, protocol, corruption):
+def test_view_does_not_depend_on_other_views(dataset, protocol, corruption):
     stored = dataset.items("test")[1].load()
     views = [TestView(1, 2), TestView(0, 0), TestView(1, 1), TestView(0, 2)]
     among = made(stored, 1, views, protocol, corruption=corruption)
@@ -192,7 +192,7 @@ class Cheat(torch.nn.Module):
         return Prediction(activations, poses.expand(len(poses), 3, 4), activations)
 
 
-def test_a_planted_cheat_looks_perfect_under_paper_and_random_under_strict(model, dataset, tmp_path, monkeypatch):
+def test_leaked_rotation_is_perfect_under_paper_and_random_under_strict(model, dataset, tmp_path, monkeypatch):
     """Where a cloud has fewer points than frames the rest is the identity. Turned with the points, it is the answer."""
     monkeypatch.setattr(rows_module, "_start", lambda _: setattr(rows_module, "_model", Cheat()))
     sparse = Model(model.name, model.network, model.classes, replace(CONFIG, points=20), settings=SETTINGS)
@@ -216,7 +216,7 @@ def test_classes_that_are_not_shared_are_left_out_and_named(model, dataset, tmp_
         measure_classification(measurement(model, nothing, tmp_path))
 
 
-def test_the_network_itself_loses_nothing_under_rotation(model, dataset, tmp_path):
+def test_network_with_exact_frames_is_equivariant(model, dataset, tmp_path):
     found = measure_equivariance(measurement(model, dataset, tmp_path), rotations=3)
     assert present(found.network.pose_degrees_max) < 0.1
     assert found.network.activation_max < 1e-4
@@ -270,7 +270,7 @@ def test_neighbours_are_the_same_view_of_the_next_shape_of_the_class():
     assert [len(rows) for rows in category_pairs(shape[:0], label[:0])] == [0, 0]
 
 
-def test_weights_without_settings_are_one_sentence(model, dataset, tmp_path):
+def test_weights_without_settings_give_a_one_sentence_error(model, dataset, tmp_path):
     settings = {n: v for n, v in SETTINGS.items() if n != "keep"}
     save_network(tmp_path / "weights.safetensors", model.network, model.classes, {"settings": settings})
     with pytest.raises(ValueError, match=r"does not record how its network was trained \(keep\)"):
@@ -278,7 +278,7 @@ def test_weights_without_settings_are_one_sentence(model, dataset, tmp_path):
 
 
 @pytest.mark.parametrize("config", ["paper", "features"])
-def test_frames_that_are_left_out_change_the_predictions_of_every_network(config, dataset, tmp_path):
+def test_dropped_frames_change_the_predictions_of_every_network(config, dataset, tmp_path):
     torch.manual_seed(0)
     network = create_network(config, 3).eval()
     settings = SETTINGS | {"points": 600, "frames": 512, "patches": 64, "neighbours": 9}
@@ -292,7 +292,7 @@ def test_frames_that_are_left_out_change_the_predictions_of_every_network(config
     assert (kept[0.5].points == 600).all()
 
 
-def test_a_share_of_the_frames_is_left_out(dataset):
+def test_share_of_the_frames_is_dropped(dataset):
     stored, views = dataset.items("test")[0].load(), [TestView(0, 1)]
     (whole,), (half,) = (made(stored, 0, views, "strict", corruption=c) for c in (None, Corruption("frames", 0.5)))
     assert torch.equal(half.frames, whole.frames)
@@ -300,7 +300,7 @@ def test_a_share_of_the_frames_is_left_out(dataset):
     assert half.valid.sum() <= len(half.valid) / 2
 
 
-def test_results_count_the_points_that_there_are(model, dataset, tmp_path, monkeypatch):
+def test_results_count_actual_points(model, dataset, tmp_path, monkeypatch):
     """A stored cloud of 300 points gives views of 240, whatever the settings allow."""
     for number, item in enumerate(dataset.items("test")[:4]):
         for split in ("train", "test"):

@@ -124,7 +124,7 @@ def result(run):
     return lambda name: json.loads((run / "evaluation" / f"{name}.json").read_text())
 
 
-def test_the_page_is_whole_and_has_every_section(page):
+def test_page_is_complete_and_has_every_section(page):
     assert page.open == []
     assert page.sections == SECTIONS
 
@@ -136,18 +136,18 @@ def test_the_page_needs_nothing_from_outside(made, page):
     assert len(re.findall(r"https?://", text)) == 0
 
 
-def test_links_inside_the_page_lead_somewhere(made, page):
+def test_links_inside_the_page_have_targets(made, page):
     places = set(re.findall(r'\bid="([^"]+)"', made.page.decode()))
     inside = [link[1:] for link in page.links if link.startswith("#")]
     assert set(inside) <= places
     assert set(re.findall(r"url\(#([^)]+)\)", made.page.decode())) <= places
 
 
-def test_the_page_is_light(made):
+def test_page_is_small(made):
     assert len(made.page) < 6e6
 
 
-def test_the_page_is_the_same_each_time(tmp_path):
+def test_page_is_deterministic(tmp_path):
     folder = make_run(tmp_path / "run", ("equivariance",))
     assert build_report(folder) == build_report(folder)
 
@@ -167,7 +167,7 @@ def test_the_page_says_what_was_not_measured(page):
     assert [cell == "not measured" for cell in pointnet[5:]] == [True, True, False, False]
 
 
-def test_plain_errors_stand_beside_symmetric_ones(made, result):
+def test_plain_errors_are_next_to_symmetric_ones(made, result):
     rows = table(made, "table2-rotation.csv")
     published = published_figures().rotation
     assert [row["method"] for row in rows[: len(published)]] == [r.method for r in published]
@@ -183,7 +183,7 @@ def test_plain_errors_stand_beside_symmetric_ones(made, result):
         assert float(symmetric["avg"]) <= float(plain["avg"])
 
 
-def test_table_3_is_the_papers_levels_beside_ours(made, result):
+def test_table_3_has_the_papers_levels_next_to_ours(made, result):
     rows = table(made, "table3-robustness.csv")
     published = published_figures().robustness
     assert [float(row["as_published_accuracy"]) for row in rows] == [row.accuracy for row in published]
@@ -219,12 +219,12 @@ def test_pose_baselines_are_two_tables_with_the_network_in_both(made, page, resu
         assert (float(rows[-2]["no_sym"]), float(rows[-1]["no_sym"])) == (ours["mean"], ours["symmetric"]["mean"])
 
 
-def test_every_table_can_be_had_from_the_page(made, page):
+def test_every_table_can_be_downloaded_from_the_page(made, page):
     downloads = [link for link in page.links if link.startswith("data:text/csv")]
     assert len(downloads) + len(("failures-classes.csv", "failures-poses.csv")) == len(made.tables)
 
 
-def test_shapes_that_we_make_are_drawn_without_data(made):
+def test_procedural_shapes_are_drawn_without_data(made):
     text = made.page.decode()
     clouds = json.loads(present(re.search(r'id="clouds"[^>]*>(.*?)</script>', text))[1])
     parts = [json.loads(unescape(found)) for found in re.findall(r'data-parts="([^"]*)"', text)]
@@ -250,7 +250,7 @@ def test_another_dataset_than_the_measured_one_is_refused(strict):
 
 
 @pytest.mark.parametrize("what", ["classification", "rotation", "robustness", "equivariance", "views"])
-def test_one_result_is_enough_and_the_others_are_named(tmp_path, what):
+def test_one_result_is_enough_and_missing_ones_are_listed(tmp_path, what):
     page = Page(build_report(make_run(tmp_path / "run", (what,), ("strict",))).page)
     assert page.sections == SECTIONS
     for other in {"classification", "rotation", "robustness", "equivariance", "views"} - {what}:
@@ -294,7 +294,7 @@ def test_an_unfinished_run_is_reported_without_its_end(tmp_path):
     assert "no log (log.jsonl)" in page.text
 
 
-def test_a_class_without_any_right_view_is_a_dash(strict):
+def test_class_without_correct_views_is_a_dash(strict):
     def without(found):
         for mode in found["modes"].values():
             named = {"chair": None, "bed": None} | {n: e for n, e in mode["correct"]["per_class"].items() if n > "bed"}
@@ -309,7 +309,7 @@ def test_a_class_without_any_right_view_is_a_dash(strict):
     assert dashes[1:6] == ["plain", "–", "–", "–", "–"]
 
 
-def test_names_from_outside_are_escaped(tmp_path):
+def test_untrusted_names_are_escaped(tmp_path):
     dataset = make_furniture(2)
     classes = ("<script>alert(1)</script>", *dataset.classes[1:])
     strange = Dataset("a<b>", classes, dataset.splits)
@@ -336,7 +336,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize(("name", "change", "said"), [(name, *one) for name, cases in DAMAGES.items() for one in cases])
-def test_a_damaged_result_is_one_sentence_with_its_name(strict, name, change, said):
+def test_damaged_result_gives_a_one_sentence_error_with_its_name(strict, name, change, said):
     damage(strict / "evaluation" / name, change)
     with pytest.raises(ValueError, match=rf"{name}: .*{said}"):
         build_report(strict)
@@ -344,13 +344,13 @@ def test_a_damaged_result_is_one_sentence_with_its_name(strict, name, change, sa
 
 @pytest.mark.parametrize("content", [b"{", b"[1]", b"\xff\xfe", b'{"a": NaN}', b""])
 @pytest.mark.parametrize("name", ["settings.json", "result.json", "evaluation/classification-strict.json"])
-def test_a_file_that_is_no_json_object_is_one_sentence(strict, name, content):
+def test_file_that_is_no_json_object_gives_a_one_sentence_error(strict, name, content):
     (strict / name).write_bytes(content)
     with pytest.raises(ValueError, match=rf"{name}: is damaged"):
         build_report(strict)
 
 
-def test_damaged_predictions_are_one_sentence(strict):
+def test_damaged_predictions_give_a_one_sentence_error(strict):
     (strict / "evaluation" / "rotation-strict.npz").write_bytes(b"PK")
     with pytest.raises(ValueError, match=r"rotation-strict\.npz: holds no predictions, or is damaged"):
         build_report(strict)
@@ -374,7 +374,7 @@ def found():
     return predictions(make_furniture(20), np.random.default_rng(0), views=4, accuracy=0.8)
 
 
-def test_directions_take_the_rotation_out_again(found):
+def test_directions_undo_the_rotation(found):
     """Against SciPy; and a network that is exactly equivariant points the same way for every rotation."""
     turned, poses = (Rotation.from_quat(q, scalar_first=True) for q in (found.rotation, found.poses[:, 0]))
     np.testing.assert_allclose(pose_directions(found), (turned.inv() * poses).apply([1, 0, 0]), atol=1e-6)
@@ -388,7 +388,7 @@ def test_pairs_are_those_of_table_2(found):
     assert pairs.symmetric.mean() / np.pi == pytest.approx(groups.symmetric.mean)
 
 
-def test_pairs_of_a_class_are_two_shapes_named_right(found):
+def test_pairs_of_a_class_are_two_correctly_classified_shapes(found):
     pairs = pair_same_class(found)
     assert (found.label[pairs.first] == found.label[pairs.second]).all()
     assert (found.shape[pairs.first] != found.shape[pairs.second]).all()
@@ -404,7 +404,7 @@ def test_the_typical_pair_of_a_class_has_its_median_error(found):
         assert error == of_class[(len(of_class) - 1) // 2]
 
 
-def test_the_worst_come_first_and_one_for_each_shape(found):
+def test_worst_failures_come_first_one_per_shape(found):
     pairs = pair_same_shape(found)
     chosen = choose_worst_poses(found, pairs, 20)
     assert len(chosen.first) == 20
@@ -424,7 +424,7 @@ def test_a_perfect_network_has_no_failures_to_show(tmp_path):
     assert page.sections == SECTIONS
 
 
-def test_the_interval_of_errors_holds_their_mean_and_draws_shapes(found):
+def test_interval_of_errors_contains_the_mean_and_resamples_shapes(found):
     low, high = present(error_interval(found, NO_SYM, only_correct=False))
     mean = present(siamese_errors(found).all.no_sym).mean
     assert low < mean < high

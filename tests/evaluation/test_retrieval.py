@@ -28,7 +28,7 @@ def unit(*angles):
     return np.stack([np.cos(np.radians(angles)), np.sin(np.radians(angles))], -1).astype(np.float32)
 
 
-def test_separate_classes_score_one():
+def test_separable_classes_have_a_score_of_one():
     label = np.array([0, 0, 1, 1, 1])
     scores = score_retrieval(label, unit(0, 1, 90, 91, 92))
     assert scores.map_micro == scores.map_macro == scores.nearest_micro == scores.nearest_macro == 1
@@ -46,7 +46,7 @@ def test_scores_are_those_by_hand():
     assert scores.nearest_macro == pytest.approx((0 + 2 / 3) / 2)
 
 
-def test_a_shape_alone_in_its_class_is_no_query():
+def test_single_shape_of_a_class_is_not_a_query():
     scores = score_retrieval(np.array([0, 0, 1]), unit(0, 1, 0.5))
     assert scores.queries == 2
     assert scores.map_micro == scores.map_macro == pytest.approx(1 / 2)
@@ -55,7 +55,7 @@ def test_a_shape_alone_in_its_class_is_no_query():
 
 
 @pytest.mark.parametrize("count", [count_principal_cells, count_pair_features])
-def test_no_rotation_changes_a_histogram(count):
+def test_histogram_is_invariant_to_rotation(count):
     cloud = make_shape("chair", 0).sample(400, torch.Generator().manual_seed(0))
     points = prepare(cloud, CONFIG, torch.Generator().manual_seed(0))
     before, after = count(points), count(points.rotated(random_quaternion((), 1, dtype=torch.float64)))

@@ -62,7 +62,7 @@ def test_closure_identity_and_inverses(group):
 
 
 @pytest.mark.parametrize("group", FINITE, ids=lambda g: f"order {g.order}")
-def test_every_element_leaves_the_up_axis(group):
+def test_every_element_keeps_the_up_axis(group):
     np.testing.assert_allclose(rotation_of(group.elements()).apply([0, 0, 1]), [[0, 0, 1]] * group.order, atol=1e-15)
 
 
@@ -72,7 +72,7 @@ def test_continuous_group_has_no_list_of_elements():
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"order {g.order}")
-def test_never_more_than_the_plain_angle(group):
+def test_symmetric_angle_is_at_most_the_plain_angle(group):
     near = wxyz(Rotation.random(2000, random_state=2) * Rotation.from_rotvec([1e-9, 0, 1e-9]))
     second = np.concatenate((random_wxyz(4000, 1), random_wxyz(2000, 2)))
     predicted = np.concatenate((random_wxyz(4000, 3), near))
@@ -85,7 +85,7 @@ def test_never_more_than_the_plain_angle(group):
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"order {g.order}")
-def test_it_is_the_least_over_the_group(group):
+def test_symmetric_angle_is_the_minimum_over_the_group(group):
     """Against SciPy, every element tried; every quarter of a degree for any turn, which is at most 1/8° off."""
     predicted, first, second = random_wxyz(60, 0), random_wxyz(60, 1), random_wxyz(60, 2)
     turns = about_z(np.deg2rad(np.arange(0, 360, 0.25))) if group.order is None else group.elements()
@@ -114,7 +114,7 @@ def test_continuous_symmetry_leaves_the_angle_between_up_axes():
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"order {g.order}")
-def test_off_by_an_element_is_right_up_to_symmetry(group):
+def test_error_of_a_group_element_is_zero_up_to_symmetry(group):
     first, second, s = random_wxyz(200, 0), random_wxyz(200, 1), of_group(group, 200, 2)
     off = wxyz(rotation_of(second) * rotation_of(s) * rotation_of(first).inv())
     np.testing.assert_allclose(symmetric_distance(off, first, second, group), 0, atol=1e-14)
@@ -145,14 +145,14 @@ def test_symmetry_applies_on_the_right_of_the_rotation():
 
 
 @pytest.mark.parametrize("group", GROUPS, ids=lambda g: f"order {g.order}")
-def test_a_perfect_predictor_scores_nothing(group):
+def test_perfect_predictor_has_zero_error(group):
     first, second = random_wxyz(100, 0), random_wxyz(100, 1)
     for dtype, close in ((np.float64, 1e-15 * 4), (np.float32, 3e-7)):
         perfect = np.negative(relative_rotation(first, second)).astype(dtype)
         np.testing.assert_allclose(symmetric_distance(perfect, first, second, group), 0, atol=close)
 
 
-def test_a_guess_gains_by_the_group():
+def test_error_of_a_guess_falls_with_the_group_order():
     guess, second = random_wxyz(40_000, 0), random_wxyz(40_000, 1)
     mean = [(symmetric_distance(guess, IDENTITY, second, group) / np.pi).mean() for group in GROUPS]
     assert mean[0] == pytest.approx(EXPECTED_RANDOM_RAE, abs=0.004)
@@ -192,7 +192,7 @@ def gap(a, b):
 
 
 @pytest.mark.parametrize("name", sorted(set(SYMMETRIES) - set(TEN)))
-def test_two_of_three_training_shapes_come_back(modelnet40, name):
+def test_two_of_three_training_shapes_have_the_declared_symmetry(modelnet40, name):
     """Half of a shape's points, turned, are hardly farther from the other half than unturned."""
     items = [item for item in modelnet40.items("train") if modelnet40.classes[item.label] == name]
     rng = np.random.default_rng(0)

@@ -213,7 +213,7 @@ def test_all_points_equal_are_one_point_with_a_count(tmp_path):
 
 
 @pytest.mark.parametrize(("name", "message"), [("absent.off", "no such file"), ("", "is a directory")])
-def test_what_is_no_file_is_refused_by_name(tmp_path, name, message):
+def test_paths_that_are_not_files_are_refused_by_name(tmp_path, name, message):
     with pytest.raises(ReadError, match=message) as caught:
         read(tmp_path / name)
     assert str(tmp_path) in str(caught.value)

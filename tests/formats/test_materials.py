@@ -94,7 +94,7 @@ def test_models_with_materials_of_one_name_keep_their_own(tmp_path):
     assert (tmp_path / "out" / "red.png").read_bytes() == b"image 1"
 
 
-def test_names_with_spaces_and_options_before_them(tmp_path):
+def test_names_may_have_spaces_and_follow_options(tmp_path):
     texture = b"-s 1 1 1 -bm 0.5 my pictures/deep red.png"
     source = make_model(tmp_path / "in", b"my paint.mtl", b"my pictures/deep red.png")
     (tmp_path / "in" / "my paint.mtl").write_bytes(b"newmtl red\nbump " + texture + b"\n")

@@ -194,14 +194,14 @@ def test_a_shape_keeps_its_detail_far_from_the_origin(name, tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["float", "double"])
-def test_where_doubles_are_too_coarse_they_are_kept(kind):
+def test_doubles_are_kept_even_if_too_coarse(kind):
     """Farther than any unit of length makes sense of; the file is still written."""
     farther = Motion(MOTION.rotation, np.full(3, 5e12), np.zeros(3))
     moved = move_bytes(ply("binary_little_endian", kind), ".ply", farther)
     assert all(b"property double %s\n" % axis in moved for axis in (b"x", b"y", b"z"))
 
 
-def test_of_several_viewpoints_the_last_is_moved():
+def test_last_of_several_viewpoints_is_moved():
     before = pcd("ascii").replace(b"POINTS", b"VIEWPOINT 9 9 9 1 0 0 0\nVIEWPOINT 1 2 3 1 0 0 0\nPOINTS", 1)
     lines = [line for line in move_bytes(before, ".pcd", MOTION).splitlines() if line.startswith(b"VIEWPOINT")]
     assert np.allclose([float(word) for word in lines[-1].split()[1:4]], MOTION.points(np.array([[1.0, 2.0, 3.0]]))[0])
@@ -223,7 +223,7 @@ def test_only_coordinates_become_doubles():
     assert {table[43 * row :][20:23] for row in range(30)} == {b"\7\7\7"}
 
 
-def test_a_type_is_kept_where_it_was_as_coarse_before(tmp_path):
+def test_type_is_kept_if_it_was_as_coarse_before(tmp_path):
     far = saved(np.save, FAR.points(POINTS).astype(np.float32))
     about = Motion(MOTION.rotation, np.zeros(3), FAR.translation)
     assert np.load(io.BytesIO(move_bytes(far, ".npy", about))).dtype == np.float32
@@ -299,7 +299,7 @@ def test_rows_that_are_not_finite_stay_as_they_are():
 
 @pytest.mark.parametrize("ending", ["\n", "\r\n"])
 @pytest.mark.parametrize("viewpoint", ["VIEWPOINT 1 2 3 1 0 0 0\n", ""])
-def test_a_viewpoint_moves_along_and_keeps_its_place_in_the_header(ending, viewpoint):
+def test_viewpoint_is_moved_and_keeps_its_place_in_the_header(ending, viewpoint):
     header = pcd("ascii").decode().split("DATA")[0].replace("WIDTH 30\nHEIGHT 1\n", f"WIDTH 15\nHEIGHT 2\n{viewpoint}")
     body = "DATA" + pcd("ascii").decode().split("DATA")[1]
     after = move_bytes((header + body).replace("\n", ending).encode(), ".pcd", BACK).decode()
@@ -333,7 +333,7 @@ def test_materials_and_images_are_copied(tmp_path):
     assert b"usemtl red" in (target / "moved.obj").read_bytes()
 
 
-def test_what_cannot_be_read_is_not_written(tmp_path):
+def test_unreadable_file_is_not_written(tmp_path):
     (tmp_path / "bad.off").write_text("OFF\n3 1 0\n0 0 0\n")
     with pytest.raises(ValueError, match=rf"^{tmp_path}/bad\.off: declares"):
         move_file(tmp_path / "bad.off", tmp_path / "out.off", MOTION)

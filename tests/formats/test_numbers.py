@@ -34,7 +34,7 @@ def test_every_number_is_read_to_the_last_bit(words, space):
 @example("1.2.3 4")
 @example("1. .5 -.5")
 @settings(max_examples=500, deadline=None)
-def test_what_python_refuses_is_refused(text):
+def test_words_that_python_refuses_are_refused(text):
     try:
         expected = [float(word) for word in text.split()]
     except ValueError:

@@ -155,7 +155,7 @@ OBJS = {
 
 @pytest.mark.parametrize("suffix", [".off", ".obj", ".txt", ""])
 @pytest.mark.parametrize("text", [*OFFS.values(), *OBJS.values()], ids=[*OFFS, *(f"OBJ {k}" for k in OBJS)])
-def test_a_square_is_two_triangles_however_it_is_written(tmp_path, text, suffix):
+def test_square_is_two_triangles_in_every_notation(tmp_path, text, suffix):
     mesh = as_mesh(read(save(tmp_path / f"square{suffix}", text)))
     expected = [[[0, 0, 0], [1, 0, 0], [1, 1, 0]], [[0, 0, 0], [1, 1, 0], [0, 1, 0]]]
     np.testing.assert_array_equal(triangles(mesh), expected)
@@ -260,7 +260,7 @@ def test_the_viewpoint_of_a_pcd_is_read_and_moved(tmp_path, size, viewpoint, pla
     ],
 )
 @pytest.mark.parametrize("suffix", [".xyz", ".csv", ".off", ""])
-def test_two_points_however_they_are_written(tmp_path, text, suffix):
+def test_two_points_in_every_notation(tmp_path, text, suffix):
     cloud = as_cloud(read(save(tmp_path / f"cloud{suffix}", text)))
     assert cloud.points.tolist() == [[1, 2, 3], [4, 5, 6]]
     assert cloud.normals is None
@@ -329,7 +329,7 @@ def test_huge_and_tiny_coordinates_are_read_as_they_are(tmp_path, size):
     np.testing.assert_array_equal(as_cloud(read(tmp_path / "cloud.xyz")).points.numpy(), points)
 
 
-def test_read_cloud_samples_a_mesh_by_seed_and_takes_a_cloud_as_it_is(tmp_path):
+def test_read_cloud_samples_meshes_and_returns_clouds_unchanged(tmp_path):
     mesh = save(tmp_path / "square.off", OFFS["polygon"])
     cloud = read_cloud(mesh, 100)
     assert len(cloud) == 100

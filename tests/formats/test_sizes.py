@@ -94,7 +94,7 @@ def test_empty_faces_take_little_memory(tmp_path):
     assert peak < 40 * len(data)
 
 
-def test_moving_obeys_the_limit_too(tmp_path, monkeypatch):
+def test_moving_respects_the_limit(tmp_path, monkeypatch):
     monkeypatch.setenv("QECNET_MAX_UNPACKED_MB", "1")
     path = save_npz(tmp_path / "scan.npz", points=np.zeros((MB, 3)))
     with pytest.raises(ValueError, match="unpacks to 24 MB"):

@@ -74,7 +74,7 @@ def test_a_stool_can_stand_on_its_feet():
     assert nearest_angle(find_resting_ups(points), rotate(pose, UP)) < 1
 
 
-def test_resting_directions_are_those_of_the_plain_version(bumpy, modelnet):
+def test_resting_directions_agree_with_the_naive_version(bumpy, modelnet):
     for points in (bumpy[:300], stool(), box((1.0, 1.5, 2.0), 300)[0], *(p[:300] for p in modelnet)):
         array = (points - points.mean(0)).numpy()
         array = array / np.linalg.norm(array, axis=1).max()

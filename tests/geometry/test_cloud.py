@@ -34,7 +34,7 @@ def test_restore_undoes_normalized_at_any_scale(size, shift):
     assert error <= 1e-14 * given.points.abs().max()
 
 
-def test_translation_and_scale_leave_the_normalized_cloud_as_it_was():
+def test_normalized_cloud_is_invariant_to_translation_and_scale():
     moved = PointCloud(points() * 1e3 + torch.tensor([4e5, 5e6, 80.0], dtype=torch.float64))
     assert torch.allclose(moved.normalized().points, PointCloud(points()).normalized().points, atol=1e-6)
 
@@ -61,7 +61,7 @@ def test_restore_of_a_cloud_never_normalized_changes_nothing():
 
 
 @pytest.mark.parametrize("count", [1, 7])
-def test_equal_points_go_to_the_origin_and_come_back_exactly(count):
+def test_equal_points_are_normalized_to_the_origin_and_restored(count):
     given = PointCloud(torch.full((count, 3), 0.1, dtype=torch.float64))
     normalized = given.normalized(torch.float64)
     assert (normalized.points == 0).all()
@@ -97,7 +97,7 @@ def test_clean_keeps_the_first_of_each_position(rows):
     assert cleaned.duplicates == len(rows) - len(cleaned)
 
 
-def test_positions_whose_keys_collide_are_still_told_apart(monkeypatch):
+def test_positions_with_equal_keys_are_distinguished(monkeypatch):
     given = points()[torch.randint(0, 200, (500,), generator=torch.Generator().manual_seed(1))]
     expected = PointCloud(given).clean()
     monkeypatch.setattr(cloud, "_mix", lambda rows: torch.zeros(len(rows), dtype=torch.int64))
@@ -105,7 +105,7 @@ def test_positions_whose_keys_collide_are_still_told_apart(monkeypatch):
     assert 0 < len(expected) < 200
 
 
-def test_a_cloud_with_nothing_finite_is_refused():
+def test_cloud_without_finite_points_is_refused():
     with pytest.raises(ValueError, match="none of the 2 points"):
         PointCloud(torch.full((2, 3), float("nan"))).clean()
 
@@ -120,12 +120,12 @@ def test_a_cloud_with_nothing_finite_is_refused():
         (torch.zeros(4, 3), torch.zeros(3, 3), "one normal for each point"),
     ],
 )
-def test_what_is_no_cloud_is_refused(values, normals, message):
+def test_invalid_arrays_are_refused(values, normals, message):
     with pytest.raises(ValueError, match=message):
         PointCloud(values, normals)
 
 
-def test_what_is_clean_is_not_cleaned_again():
+def test_clean_cloud_is_not_cleaned_again():
     cloud = PointCloud(torch.eye(3)).clean()
     assert cloud.clean() is cloud
     subset = cloud.select(torch.tensor([0, 2]))
@@ -141,7 +141,7 @@ def test_a_rotated_cloud_is_the_cloud_in_rotated_coordinates():
     assert torch.allclose(present(rotated.normals), rotate(q, present(given.normals)))
 
 
-def test_clouds_are_pickled_as_they_are():
+def test_pickling_preserves_the_cloud():
     given = PointCloud(points(5), points(5, 1), "chair", scale=2.0).clean()
     found = pickle.loads(pickle.dumps(given))
     assert (found.name, found.scale, found.clean()) == ("chair", 2.0, found)

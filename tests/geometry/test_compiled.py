@@ -107,14 +107,14 @@ def test_snapped_poses_are_the_same(leading):
         assert angular_distance(found, expected).max() < 1e-9
 
 
-def test_no_normal_leaves_a_pose_as_it_is():
+def test_without_normals_a_pose_is_unchanged():
     pose = random_quaternion((6,), generator=generator(), dtype=torch.float64)
     found, expected = both(lambda: snap_pose(pose, torch.zeros(10, 3, dtype=torch.float64)))
     assert torch.equal(found, expected)
     assert torch.equal(found, pose)
 
 
-def test_numbers_of_numpy_and_torch_are_numbers():
+def test_numpy_and_torch_scalars_are_accepted():
     points = ball(100)
     expected = farthest_points(points, 5)
     numbers: list[Any] = [np.int64, torch.tensor]
@@ -125,7 +125,7 @@ def test_numbers_of_numpy_and_torch_are_numbers():
     assert torch.equal(fit_normals(points, radius=radius)[0], normals)
 
 
-def test_operators_refuse_what_they_cannot_read():
+def test_operators_refuse_unsupported_arguments():
     wrong: list[Any] = [np.ones((4, 4))[:, 1], torch.ones(4, 4)[:, 1], "text", np.int64(3)]
     for bad in wrong:
         with pytest.raises(TypeError, match="is no argument of an operator"):

@@ -42,7 +42,7 @@ def frames_of(points, radii, eye):
     return torch.from_numpy(np.stack([x, np.cross(z, x), z], axis=-1)), torch.from_numpy(valid)
 
 
-def test_frames_are_pcls(golden, bunny, dtype):
+def test_frames_agree_with_pcl(golden, bunny, dtype):
     columns, valid = frames_of(bunny.to(dtype), *settings(golden))
     for place, expected in ((int(k), v) for k, v in golden["points"].items()):
         assert valid[place]
@@ -89,7 +89,7 @@ def flare_naive(points, i, radii, eye):
 
 
 @pytest.mark.parametrize("radii", [Radii(0.01, 0.025, 0.1), Radii(0.02, 0.012, 0.02)], ids=["wide", "narrow"])
-def test_fast_frames_are_those_of_the_plain_loop(golden, bunny, radii):
+def test_frames_agree_with_the_naive_loop(golden, bunny, radii):
     _, eye = settings(golden)
     columns, valid = frames_of(bunny, radii, eye)
     kinds = set()

@@ -37,7 +37,7 @@ def degrees(a, b):
 
 
 @pytest.mark.parametrize("count", [10_000, 2_000, 1_000])
-def test_frames_of_real_clouds_turn_with_them(modelnet, method, dtype, count):
+def test_frames_of_real_clouds_rotate_with_them(modelnet, method, dtype, count):
     found, total = [], 0
     for seed, cloud in enumerate(modelnet):
         cloud = cloud[:count]
@@ -54,7 +54,7 @@ def test_frames_of_real_clouds_turn_with_them(modelnet, method, dtype, count):
     assert (errors < limit).double().mean() >= share
 
 
-def test_place_and_scale_leave_real_clouds_their_frames(modelnet, method, dtype):
+def test_frames_of_real_clouds_are_invariant_to_translation_and_scale(modelnet, method, dtype):
     limit, share = (0.01, 0.999) if dtype == torch.float64 else (0.5, 0.99)
     every_at = [farthest_points(cloud, 512) for cloud in modelnet]
     every = [local_frames(cloud.to(dtype), at, method) for cloud, at in zip(modelnet, every_at, strict=True)]
@@ -71,7 +71,7 @@ def test_place_and_scale_leave_real_clouds_their_frames(modelnet, method, dtype)
 @given(seed=st.integers(0, 2**32 - 1), power=st.integers(-12, 12), steps=st.integers(-1000, 1000))
 @settings(max_examples=15, deadline=None)
 @pytest.mark.parametrize("name", METHODS)
-def test_place_and_scale_change_nothing(name, seed, power, steps):
+def test_frames_are_invariant_to_translation_and_scale(name, seed, power, steps):
     generator = torch.Generator().manual_seed(seed)
     points = torch.randn(400, 3, generator=generator, dtype=torch.float64) * torch.tensor([1.0, 0.7, 0.2])
     before = local_frames(points, method=name)
@@ -80,7 +80,7 @@ def test_place_and_scale_change_nothing(name, seed, power, steps):
     assert degrees(before.quaternions, after.quaternions)[before.valid].max() < 0.01
 
 
-def test_identity_order_and_batching_change_nothing(bumpy, method):
+def test_frames_do_not_depend_on_order_or_batching(bumpy, method):
     whole = local_frames(bumpy, method=method)
     order = torch.randperm(len(bumpy), generator=torch.Generator().manual_seed(0))
     shuffled = local_frames(bumpy[order], method=method)
@@ -108,7 +108,7 @@ def test_flare_and_centred_z_point_inwards(bumpy):
         assert (((bumpy.mean(0) - bumpy) * z).sum(-1)[frames.valid] > 0).all()
 
 
-def test_centred_frames_are_their_definition(bumpy):
+def test_centred_frames_agree_with_their_definition(bumpy):
     radii = Radii(0.25, 0.1, 0.2)
     frames = local_frames(bumpy, method="centred", radii=radii)
     normals, _ = fit_normals(bumpy, radius=0.25)
@@ -119,7 +119,7 @@ def test_centred_frames_are_their_definition(bumpy):
     assert torch.allclose(x, torch.nn.functional.normalize(level, dim=-1), atol=1e-6)
 
 
-def test_shot_frames_are_their_definition(bumpy):
+def test_shot_frames_agree_with_their_definition(bumpy):
     radius, at = 0.3, torch.arange(0, 2000, 50)
     frames = local_frames(bumpy, at, "shot", Radii(0.3, 0.3, radius))
     assert frames.valid.all()
@@ -143,7 +143,7 @@ def grid(n=25):
     return torch.cat([flat + 0.01, torch.tensor([[0.03, -0.02, -1.0]], dtype=torch.float64)])
 
 
-def test_ties_on_a_grid_are_broken_alike_after_a_turn(method, dtype):
+def test_ties_on_a_grid_are_broken_equally_after_rotation(method, dtype):
     points, radii = grid(), Radii(0.125, 0.0834, 0.125)
     before = local_frames(points.to(dtype), method=method, radii=radii)
     for seed in range(5):
@@ -179,7 +179,7 @@ def globe():
 
 
 @pytest.mark.parametrize("symmetric", [cylinder, cube_grid, globe])
-def test_ties_of_symmetric_clouds_depend_on_neither_turn_nor_order(method, dtype, symmetric):
+def test_ties_of_symmetric_clouds_do_not_depend_on_rotation_or_order(method, dtype, symmetric):
     points = symmetric()
     before = local_frames(points.to(dtype), method=method)
     for seed in range(3):
@@ -214,7 +214,7 @@ def test_ties_of_symmetric_clouds_depend_on_neither_turn_nor_order(method, dtype
         "three points twenty times",
     ],
 )
-def test_what_has_no_frame_is_invalid_and_the_identity(points, method, dtype):
+def test_undefined_frames_are_invalid_and_the_identity(points, method, dtype):
     frames = local_frames(points.to(dtype), method=method)
     assert frames.quaternions.isfinite().all()
     assert not frames.valid.any()
@@ -228,7 +228,7 @@ def test_a_plane_seen_from_a_viewpoint_has_frames(dtype):
     assert torch.allclose(z, torch.tensor([0.0, 0, 1], dtype=torch.float64).expand_as(z), atol=1e-6)
 
 
-def test_places_far_from_the_cloud_are_invalid(bumpy, method):
+def test_positions_far_from_the_cloud_are_invalid(bumpy, method):
     frames = local_frames(bumpy, torch.tensor([[50.0, 0, 0], [0.0, 0, 0]], dtype=torch.float64), method)
     assert not frames.valid[0]
 
@@ -250,7 +250,7 @@ def test_default_radii_are_the_releases_where_dense_and_wider_where_sparse(bumpy
     assert sparse.tangent > 1.3 * radii.tangent
 
 
-def test_a_stray_point_leaves_the_others_their_frames(bumpy, method, dtype):
+def test_stray_point_does_not_change_other_frames(bumpy, method, dtype):
     stray = torch.cat([bumpy, torch.tensor([[50.0, 0, 0]])])
     assert default_radii(stray).tangent == pytest.approx(default_radii(bumpy).tangent, rel=0.05)
     clean, frames = (local_frames(points.to(dtype), method=method) for points in (bumpy, stray))
@@ -261,7 +261,7 @@ def test_a_stray_point_leaves_the_others_their_frames(bumpy, method, dtype):
     assert not frames.valid[2000]
 
 
-def test_many_neighbours_are_worked_through_in_pieces(bumpy, method, monkeypatch):
+def test_many_neighbours_are_processed_in_chunks(bumpy, method, monkeypatch):
     wide = Radii(0.5, 0.5, 0.5)
     whole = local_frames(bumpy, method=method, radii=wide)
     most = []
@@ -289,12 +289,12 @@ def test_many_neighbours_are_worked_through_in_pieces(bumpy, method, monkeypatch
         ({"at": torch.full((2, 3), torch.nan)}, "2 of 2 are not finite"),
     ],
 )
-def test_bad_requests_are_one_sentence(arguments, sentence):
+def test_bad_requests_give_a_one_sentence_error(arguments, sentence):
     with pytest.raises(ValueError, match=sentence):
         local_frames(torch.rand(12, 3, generator=torch.Generator().manual_seed(0)), **arguments)
 
 
 @pytest.mark.parametrize("values", [{"normals": 0.0}, {"tangent": float("nan")}, {"margin": 1.0}])
-def test_bad_radii_are_one_sentence(values):
+def test_bad_radii_give_a_one_sentence_error(values):
     with pytest.raises(ValueError, match="is "):
         Radii(**values)

@@ -19,7 +19,7 @@ def two_squares(dtype: torch.dtype = torch.float64) -> Mesh:
     return Mesh(torch.cat([low, high]), torch.cat([faces, faces + 4]))
 
 
-def test_each_part_gets_points_by_its_area():
+def test_points_are_sampled_by_area():
     drawn = two_squares().sample(40_000, generator()).points
     share = (drawn[:, 2] == 0).double().mean()
     assert share == pytest.approx(0.1, abs=5 * (0.1 * 0.9 / 40_000) ** 0.5)
@@ -37,13 +37,13 @@ def test_points_are_spread_evenly_over_a_triangle():
     assert quarters == pytest.approx([0.25] * 3, abs=0.012)
 
 
-def test_the_same_seed_draws_the_same_points_and_another_seed_others():
+def test_seed_determines_the_points():
     first, again, other = (two_squares().sample(100, generator(s)).points for s in (1, 1, 2))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
 
 
-def test_global_randomness_is_neither_used_nor_moved():
+def test_global_generator_is_neither_used_nor_changed():
     before = torch.get_rng_state()
     two_squares().sample(10, generator())
     assert torch.equal(torch.get_rng_state(), before)
@@ -92,7 +92,7 @@ def test_clean_refuses_a_mesh_with_no_face_left():
 
 
 @pytest.mark.parametrize("corner", [-1, 8])
-def test_faces_past_the_vertices_are_refused(corner):
+def test_face_indices_out_of_range_are_refused(corner):
     with pytest.raises(ValueError, match=f"vertex {corner}.* 8 vertices"):
         Mesh(two_squares().vertices, torch.tensor([[0, 1, corner]]))
 
@@ -107,7 +107,7 @@ def test_faces_past_the_vertices_are_refused(corner):
         (torch.zeros(3, 3, dtype=torch.int64), torch.zeros(1, 3, dtype=torch.int64)),
     ],
 )
-def test_what_is_no_mesh_is_refused(vertices, faces):
+def test_invalid_arrays_are_refused(vertices, faces):
     with pytest.raises(ValueError, match="a mesh needs"):
         Mesh(vertices, faces)
 

@@ -10,7 +10,7 @@ from qecnet.geometry._support import centre_cloud
 
 
 @pytest.mark.parametrize("radius", [0.1, 0.3, 3.0])
-def test_all_within_the_radius_and_no_others(bumpy, radius):
+def test_pairs_within_finds_exactly_those_within_the_radius(bumpy, radius):
     cloud = centre_cloud(bumpy)
     rows, near, distances = pairs_within(cloud.tree, cloud.points[:80], radius)
     expected = torch.cdist(torch.from_numpy(cloud.points[:80]), torch.from_numpy(cloud.points)).numpy()
@@ -20,6 +20,6 @@ def test_all_within_the_radius_and_no_others(bumpy, radius):
     assert np.allclose(distances, expected[rows, near], atol=1e-6)
 
 
-def test_a_radius_that_is_no_length_is_one_sentence():
+def test_invalid_radius_gives_a_one_sentence_error():
     with pytest.raises(ValueError, match="radius is 0; neighbours are searched within a finite distance above 0"):
         Radii(normals=0)

@@ -18,7 +18,7 @@ def plane_naive(neighbours):
 
 @given(st.integers(0, 2**32 - 1), st.floats(-12, 6), st.floats(1e-2, 1))
 @settings(max_examples=100, deadline=None)
-def test_the_closed_form_is_the_solvers_axis(seed, power, narrow):
+def test_closed_form_axis_agrees_with_eigh(seed, power, narrow):
     rng = np.random.default_rng(seed)
     basis, _ = np.linalg.qr(rng.normal(size=(20, 3, 3)))
     thin = rng.uniform(0, 0.99)
@@ -43,7 +43,7 @@ def test_an_axis_between_equal_values_is_undefined():
 
 
 @pytest.mark.parametrize("offset", [0.0, 1000.0])
-def test_fits_within_a_radius_are_the_definition(bumpy, dtype, offset):
+def test_fits_within_a_radius_agree_with_the_definition(bumpy, dtype, offset):
     points = (bumpy + offset).to(dtype)
     normals, valid = fit_normals(points, radius=0.25)
     for i in range(100):
@@ -53,7 +53,7 @@ def test_fits_within_a_radius_are_the_definition(bumpy, dtype, offset):
     assert valid.all()
 
 
-def test_fits_of_k_neighbours_are_the_definition(bumpy):
+def test_fits_of_k_neighbours_agree_with_the_definition(bumpy):
     at = torch.arange(0, 2000, 40)
     normals, valid = fit_normals(bumpy, at, neighbours=20)
     indices = torch.cdist(bumpy[at], bumpy).topk(20, largest=False).indices
@@ -95,7 +95,7 @@ def test_an_unknown_reference_leaves_no_sign(bumpy):
     ],
     ids=["equal", "a line", "two points", "one point"],
 )
-def test_what_has_no_plane_is_invalid(points, dtype):
+def test_points_without_a_plane_are_invalid(points, dtype):
     normals, valid = fit_normals(points.to(dtype), radius=10.0, sign=torch.tensor([9.0, 0, 1]))
     assert not valid.any()
     assert (normals == 0).all()
@@ -113,7 +113,7 @@ def test_a_flat_cloud_has_normals_but_no_inside(dtype, seed):
     assert (normals - up).norm(dim=-1).max() < (1e-9 if dtype == torch.float64 else 1e-4)
 
 
-def test_far_clusters_keep_the_normals_that_each_has_alone(bumpy):
+def test_distant_clusters_do_not_change_normals(bumpy):
     pair = torch.cat([bumpy, bumpy.flip(0) + 1e6])
     alone, _ = fit_normals(bumpy, radius=0.25)
     together, valid = fit_normals(pair, radius=0.25)
@@ -135,6 +135,6 @@ def test_far_clusters_keep_the_normals_that_each_has_alone(bumpy):
         ({"radius": 0.1, "at": torch.ones(4, dtype=torch.bool)}, "torch.bool"),
     ],
 )
-def test_bad_requests_are_one_sentence(settings_, sentence):
+def test_bad_requests_give_a_one_sentence_error(settings_, sentence):
     with pytest.raises(ValueError, match=sentence):
         fit_normals(torch.eye(4, 3), **settings_)

@@ -27,7 +27,7 @@ def assert_same(a, b):
         assert torch.equal(getattr(a, field.name), getattr(b, field.name)), field.name
 
 
-def test_a_stack_gives_each_cloud_back():
+def test_select_inverts_stack():
     clouds = [one_cloud(seed) for seed in range(3)]
     batch = OrientedPoints.stack(clouds)
     assert batch.positions.shape == (3, 20, 3)
@@ -36,7 +36,7 @@ def test_a_stack_gives_each_cloud_back():
     assert_same(batch.select(slice(1, 3)), OrientedPoints.stack(clouds[1:]))
 
 
-def test_rotation_is_of_the_users_coordinates():
+def test_rotation_is_about_the_users_origin():
     batch = OrientedPoints.stack([one_cloud(seed) for seed in range(3)])
     q = random_quaternion((3,), 0, dtype=torch.float64)
     rotated = batch.rotated(q)
@@ -46,13 +46,13 @@ def test_rotation_is_of_the_users_coordinates():
     assert torch.equal(rotated.valid, batch.valid)
 
 
-def test_what_is_sent_to_another_process_arrives_as_it_was():
+def test_pickling_preserves_the_points():
     batch = OrientedPoints.stack([one_cloud(0), one_cloud(1)])
     for given in (batch, batch.select(0)):
         assert_same(pickle.loads(pickle.dumps(given)), given)
 
 
-def test_shapes_that_do_not_fit_are_one_sentence():
+def test_mismatched_shapes_give_a_one_sentence_error():
     cloud = one_cloud(0)
     with pytest.raises(ValueError, match=r"frames has shape \(20, 3\); for valid \(20,\) it must be \(20, 4\)"):
         OrientedPoints.from_frames(cloud.positions, cloud.positions, cloud.valid)

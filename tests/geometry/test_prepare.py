@@ -38,7 +38,7 @@ def test_frames_are_those_of_the_cloud(bumpy):
     assert (error < 0.01).double().mean() > 0.99
 
 
-def test_turning_the_cloud_turns_the_poses(bumpy):
+def test_rotating_the_cloud_rotates_the_frames(bumpy):
     turn = random_quaternion((1,), generator=seeded(8), dtype=torch.float64)
     before, after = prepare(PointCloud(bumpy)), prepare(PointCloud(rotate(turn, bumpy)))
     same = (rotate(turn, before.positions.double()) - after.positions).norm(dim=-1) < 1e-5
@@ -73,7 +73,7 @@ def test_signs_come_from_the_configured_rule(bumpy):
         prepare(PointCloud(bumpy), dataclasses.replace(SMALL, points=2000, sign="normals"))
 
 
-def test_without_frames_the_same_places_are_valid_and_upright(bumpy):
+def test_method_none_has_the_same_points_with_identity_frames(bumpy):
     config = dataclasses.replace(SMALL, method="none")
     found, framed = (prepare(PointCloud(bumpy), each, seeded(0)) for each in (config, SMALL))
     assert torch.equal(found.positions, framed.positions)
@@ -81,13 +81,13 @@ def test_without_frames_the_same_places_are_valid_and_upright(bumpy):
     assert found.valid.all()
 
 
-def test_small_clouds_are_filled_up_with_invalid_frames(bumpy):
+def test_small_clouds_are_padded_with_invalid_frames(bumpy):
     prepared = prepare(PointCloud(bumpy[:40]))
     assert prepared.positions.shape == (512, 3)
     assert not prepared.valid[40:].any()
 
 
-def test_what_is_not_finite_or_repeated_is_dropped(bumpy):
+def test_non_finite_and_repeated_points_are_dropped(bumpy):
     dirty = torch.cat([bumpy, bumpy[:100], torch.tensor([[torch.nan, 0, 0], [0, torch.inf, 0]])])
     clean, washed = prepare(PointCloud(bumpy)), prepare(PointCloud(dirty))
     assert torch.equal(clean.positions, washed.positions)
@@ -95,7 +95,7 @@ def test_what_is_not_finite_or_repeated_is_dropped(bumpy):
 
 
 @pytest.mark.parametrize(("scale", "offset"), [(1e-12, 0.0), (1e12, 0.0), (1.0, 1e8)])
-def test_any_scale_and_a_huge_offset(bumpy, scale, offset):
+def test_any_scale_and_a_huge_offset_are_prepared(bumpy, scale, offset):
     plain, moved = prepare(PointCloud(bumpy)), prepare(PointCloud(bumpy * scale + offset))
     assert torch.allclose(plain.positions, moved.positions, atol=1e-5)
     assert torch.equal(plain.valid, moved.valid)
@@ -108,25 +108,25 @@ def test_any_scale_and_a_huge_offset(bumpy, scale, offset):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_points_on_a_line_come_out_masked(dtype):
+def test_points_on_a_line_are_masked(dtype):
     prepared = prepare(PointCloud(torch.linspace(0, 1, 30, dtype=dtype)[:, None] * torch.tensor([1.0, 2.0, 3.0])))
     assert not prepared.valid.any()
     assert prepared.frames.isfinite().all()
 
 
 @pytest.mark.parametrize("points", [torch.eye(3), torch.ones(100, 3)], ids=["three points", "all equal"])
-def test_too_few_points_are_one_sentence(points):
+def test_too_few_points_give_a_one_sentence_error(points):
     with pytest.raises(ValueError, match=r"lamp: has \d distinct points; a shape needs at least 9"):
         prepare(PointCloud(points, name="lamp"))
 
 
 @pytest.mark.parametrize("values", [{"points": 8}, {"frames": 8}])
-def test_too_small_a_configuration_is_one_sentence(values):
+def test_too_small_a_configuration_gives_a_one_sentence_error(values):
     with pytest.raises(ValueError, match="is 8; a shape needs at least 9"):
         PrepareConfig(**values)
 
 
-def test_normals_look_toward_the_camera_in_any_place_and_scale():
+def test_normals_face_the_camera_at_any_position_and_scale():
     generator = torch.Generator().manual_seed(0)
     ball = torch.nn.functional.normalize(torch.randn(3000, 3, generator=generator, dtype=torch.float64), dim=-1)
     camera = torch.tensor([0.0, 0, 4], dtype=torch.float64)
@@ -152,7 +152,7 @@ def test_a_viewpoint_rotates_with_the_cloud():
     assert torch.equal(present(cloud.select(torch.arange(9)).viewpoint), camera)
 
 
-def test_a_viewpoint_that_cannot_be_is_one_sentence():
+def test_impossible_viewpoint_gives_a_one_sentence_error():
     generator = torch.Generator().manual_seed(0)
     normals = torch.nn.functional.normalize(torch.randn(500, 3, generator=generator, dtype=torch.float64), dim=-1)
     normals = normals[normals[:, 2] > 0.3]
@@ -186,6 +186,6 @@ def test_a_flat_shape_has_frames_that_rotate_with_it(method):
     assert angular_distance(after.frames, turned.frames)[both].max() < 1e-2
 
 
-def test_points_apart_in_space_are_no_plane():
+def test_points_in_general_position_are_not_a_plane():
     apart = torch.randn(9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert not prepare(PointCloud(apart), PrepareConfig(10_000, 64, "centred")).valid.any()

@@ -28,7 +28,7 @@ def test_farthest_points_are_the_greedy_choice(count, seed):
     assert torch.equal(farthest_points(points, count), farthest_points_naive(points, count, start))
 
 
-def test_farthest_points_start_far_out_and_turn_with_the_cloud(bumpy):
+def test_farthest_points_start_at_the_farthest_point_and_are_invariant_to_rotation(bumpy):
     chosen = farthest_points(bumpy, 100)
     assert chosen[0] == (bumpy - bumpy.mean(0)).norm(dim=-1).argmax()
     turn = random_quaternion((1,), generator=torch.Generator().manual_seed(1), dtype=torch.float64)
@@ -40,7 +40,7 @@ def test_farthest_points_do_not_depend_on_the_order(bumpy):
     assert torch.equal(order[farthest_points(bumpy[order], 200)], farthest_points(bumpy, 200))
 
 
-def test_the_first_of_many_are_the_few(bumpy, dtype):
+def test_first_of_many_farthest_points_are_the_few(bumpy, dtype):
     points = bumpy.to(dtype)
     assert torch.equal(farthest_points(points, 300)[:50], farthest_points(points, 50))
 
@@ -59,7 +59,7 @@ def test_farthest_points_at_any_scale(bumpy, dtype, scale):
     assert apart > 0.15
 
 
-def test_random_points_are_distinct_and_the_generators(bumpy):
+def test_random_points_are_distinct_and_depend_on_the_generator(bumpy):
     first, again, other = (random_points(bumpy, 500, torch.Generator().manual_seed(s)) for s in (1, 1, 2))
     assert len(first.unique()) == 500
     assert torch.equal(first, again)
@@ -75,7 +75,7 @@ def test_random_points_are_distinct_and_the_generators(bumpy):
         (lambda p: farthest_points(p[None], 2), r"shape \(1, 4, 3\)"),
     ],
 )
-def test_bad_requests_are_one_sentence(call, sentence):
+def test_bad_requests_give_a_one_sentence_error(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call(torch.eye(4, 3))
 
@@ -92,7 +92,7 @@ def sample(shape, seed, keep=0.8):
 @pytest.mark.parametrize(
     ("stored", "expected"), [(50, 40), (100, 80), (101, 100), (5000, 100), (10, 9), (9, 9), (5, 5)]
 )
-def test_how_many_points_are_sampled(stored, expected):
+def test_number_of_sampled_points(stored, expected):
     assert len(sample(cloud(stored), 0)) == expected
 
 
@@ -108,7 +108,7 @@ def test_normals_stay_with_their_points():
     torch.testing.assert_close(found.normals, torch.nn.functional.normalize(found.points, dim=-1))
 
 
-def test_each_sample_of_a_mesh_has_points_of_its_own():
+def test_samples_of_a_mesh_have_different_points():
     chair = make_shape("chair", seed=1)
     first, other = sample(chair, 1), sample(chair, 2)
     assert len(first) == len(other) == 100

@@ -44,7 +44,7 @@ def objective(pose, normals, weights):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_result_is_that_of_the_plain_iteration(seed):
+def test_agrees_with_the_naive_iteration(seed):
     normals, weights = (
         room(seed=seed),
         torch.rand(1200, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)),

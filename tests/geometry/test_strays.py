@@ -23,7 +23,7 @@ def spoiled(points, count, seed=0):
     return torch.cat((points, points.mean(0) + distances * directions)), added
 
 
-def test_they_are_their_definition(bumpy):
+def test_strays_agree_with_their_definition(bumpy):
     points, _ = spoiled(bumpy.double(), 200)
     distances = torch.cdist(points, points)
     near = distances <= 2.53 * distances.sort(-1).values[:, 4].median()
@@ -35,7 +35,7 @@ def test_they_are_their_definition(bumpy):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
-def test_pose_place_and_scale_change_none(bumpy, dtype, scale):
+def test_strays_are_invariant_to_rotation_translation_and_scale(bumpy, dtype, scale):
     points, _ = spoiled(bumpy.double(), 100)
     turned = rotate(random_quaternion((), 1, dtype=torch.float64), points) + torch.tensor([3.0, -2.0, 1.0]).double()
     found = find_strays(points)
@@ -45,7 +45,7 @@ def test_pose_place_and_scale_change_none(bumpy, dtype, scale):
 
 @pytest.mark.parametrize("points", [200, 1000, 2000, 4000])
 @pytest.mark.parametrize("kind", FURNITURE_CLASSES)
-def test_shapes_keep_their_legs(kind, points):
+def test_thin_legs_are_not_strays(kind, points):
     """Whatever they stand on: thin legs of few points tell which way is up."""
     lost = []
     for seed in range(8):
@@ -57,7 +57,7 @@ def test_shapes_keep_their_legs(kind, points):
 
 
 @pytest.mark.parametrize("kind", FURNITURE_CLASSES)
-def test_what_is_scattered_around_a_shape_is_found(kind):
+def test_scattered_points_are_found(kind):
     points = make_shape(kind, 1).sample(4000, torch.Generator().manual_seed(0)).points
     found, added = find_strays(spoiled(points, 200)[0]), spoiled(points, 200)[1]
     assert found[added].float().mean() > 0.8
@@ -82,24 +82,24 @@ LINE = torch.linspace(0, 1, 2500)[:, None] * torch.tensor([1.0, 2.0, 3.0])
     ],
     ids=["one", "same", "grid", "plane", "line", "three", "few", "uneven"],
 )
-def test_none_where_none_can_be_told(points):
+def test_no_strays_in_sparse_or_uneven_clouds(points):
     assert not find_strays(points).any()
 
 
-def test_one_on_a_grid_is_found_in_each_pose():
+def test_stray_near_a_grid_is_found_in_every_pose():
     points = torch.cat((GRID, torch.tensor([[4.0, 4.0, 14.6]]), torch.tensor([[4.0, 4.0, -2.5]])))
     for seed in range(5):
         found = find_strays(rotate(random_quaternion((), seed), points))
         assert found.nonzero().flatten().tolist() == [len(GRID)]
 
 
-def test_farthest_points_tell_whether_there_are_any(bumpy):
+def test_farthest_points_reveal_strays(bumpy):
     for points, expected in ((bumpy, False), (spoiled(bumpy, 50)[0], True), (bumpy[:1000], False)):
         cloud = centre_cloud(points)
         assert may_have_strays(cloud, cloud.points[farthest_points(points, 256)]) is expected
 
 
-def test_a_thin_leg_among_the_farthest_points_is_no_stray(bumpy):
+def test_thin_leg_among_the_farthest_points_is_not_a_stray(bumpy):
     """Its points are far from their 4th neighbour, but each is near the next."""
     step = 4 * torch.cdist(bumpy[:200], bumpy).kthvalue(5).values.median()
     leg = bumpy[bumpy[:, 2].argmax()] + step / 2 * torch.arange(1, 21)[:, None] * torch.tensor([0.0, 0.0, 1.0])
@@ -108,7 +108,7 @@ def test_a_thin_leg_among_the_farthest_points_is_no_stray(bumpy):
     assert not may_have_strays(cloud, cloud.points[-20:])
 
 
-def test_a_cloud_is_prepared_as_if_they_were_not_there(bumpy):
+def test_strays_do_not_change_the_prepared_cloud(bumpy):
     """Far ones as well, which would make the cloud a dot, and all of it one point of float32."""
     cloud = PointCloud(bumpy.double())
     directions = torch.randn(40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -156,7 +156,7 @@ def turned(*degrees_and_shares, any_azimuth=False):
         (turned((0, 0.9), (120, 0.1), any_azimuth=True), "any"),
     ],
 )
-def test_symmetry_follows_from_who_shares_the_probability(candidates, symmetry):
+def test_symmetry_follows_from_equally_likely_candidates(candidates, symmetry):
     on_its_side = Candidate(torch.tensor([1.0, 1, 0, 0], dtype=torch.float64) / math.sqrt(2), 0.9, any_azimuth=True)
     for q in (torch.eye(4, dtype=torch.float64)[0], random_quaternion((), 5, dtype=torch.float64)):
         rotated = [one._replace(pose=multiply(q, one.pose)) for one in candidates]
@@ -207,7 +207,7 @@ def test_a_flat_sheet_has_an_answer():
     assert answer.candidates
 
 
-def test_the_whole_shape_is_where_the_network_says_in_any_pose_place_and_units(chairs):
+def test_centre_and_radius_follow_the_network_in_any_pose_position_and_unit(chairs):
     model = copy.deepcopy(qecnet.load("upright"))
     parameters = dict(model.network.named_parameters())
     with torch.no_grad():
@@ -226,7 +226,7 @@ def test_the_whole_shape_is_where_the_network_says_in_any_pose_place_and_units(c
         model.predict(points)
 
 
-def test_a_fast_model_reads_less_and_is_not_mistaken_for_the_other(chairs):
+def test_fast_model_reads_less_and_has_another_hash(chairs):
     model, fast = qecnet.load("upright"), qecnet.load("upright", fast=True)
     assert isinstance(fast.network, UprightNet)
     assert (fast.config.points, fast.config.frames, fast.network.config.read) == (4096, 512, 1)

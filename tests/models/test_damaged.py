@@ -38,7 +38,7 @@ def alter(path: Path, keys: tuple, value: object) -> None:
         *[("settings", name) for name in SETTINGS],
     ],
 )
-def test_altered_metadata_is_one_sentence(weights, keys, value):
+def test_altered_metadata_gives_a_one_sentence_error(weights, keys, value):
     if (keys[-1], value) in (("iterations", 0), ("temperature", 1.5)):
         pytest.skip("a value that it may have")
     alter(weights, keys, value)
@@ -66,7 +66,7 @@ def test_altered_metadata_is_one_sentence(weights, keys, value):
         (("settings", "method"), "magic", "settings.method is 'magic'; it must be one of"),
     ],
 )
-def test_damaged_weights_are_one_sentence(weights, keys, value, sentence):
+def test_damaged_weights_give_a_one_sentence_error(weights, keys, value, sentence):
     alter(weights, keys, value)
     with pytest.raises(ValueError, match=sentence):
         qecnet.load(weights)
@@ -80,7 +80,7 @@ def test_weights_that_are_not_finite_are_refused(weights):
         qecnet.load(weights)
 
 
-def test_deeply_nested_metadata_is_one_sentence(weights):
+def test_deeply_nested_metadata_gives_a_one_sentence_error(weights):
     tensors, _ = read_tensors(weights)
     weights.write_bytes(safetensors.torch.save(tensors, {"qecnet": "[" * 100_000}))
     with pytest.raises(ValueError, match=rf"^{weights}: is damaged"):

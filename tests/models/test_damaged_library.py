@@ -95,13 +95,13 @@ def test_a_sound_library_is_searched(index, query):
         ("UPDATE shapes SET x = 'left'", "a pose is not of length 1"),
     ],
 )
-def test_altered_rows_are_one_sentence(index, query, statement, said):
+def test_altered_rows_give_a_one_sentence_error(index, query, statement, said):
     change(index, statement)
     assert said in present(search(index, query))
 
 
 @pytest.mark.parametrize("content", [b"", b"nothing", b"SQLite format 3\0" + b"\xff" * 5000])
-def test_a_file_that_is_no_database_is_one_sentence(index, query, content):
+def test_file_that_is_not_a_database_gives_a_one_sentence_error(index, query, content):
     (index / "rows.sqlite").write_bytes(content)
     assert "is damaged" in present(search(index, query))
 
@@ -117,7 +117,7 @@ def test_a_journal_that_names_another_file_is_refused(index, query, tmp_path):
     assert victim.exists()
 
 
-def test_vectors_that_are_missing_or_cut_are_one_sentence(index, query):
+def test_missing_or_truncated_vectors_give_a_one_sentence_error(index, query):
     vectors = index / "vectors-1.usearch"
     data = vectors.read_bytes()
     for length in (0, 5, 1000, len(data) - 1000, len(data) - 1):
@@ -183,7 +183,7 @@ def test_a_killed_writer_leaves_all_that_was_committed(small_model, tmp_path, qu
             committed = len(library)
 
 
-def test_a_folder_that_cannot_be_written_is_one_sentence(small_model, tmp_path, index):
+def test_folder_that_cannot_be_written_gives_a_one_sentence_error(small_model, tmp_path, index):
     closed = tmp_path / "closed"
     closed.mkdir()
     closed.chmod(0o555)
@@ -205,7 +205,7 @@ def test_a_full_disk_keeps_what_was_added(small_model, index, query, monkeypatch
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="has no limits")
-def test_a_disk_that_gives_errors_damages_nothing(small_model, index, query):
+def test_disk_errors_damage_nothing(small_model, index, query):
     """A limit of a process has no error of its own in SQLite, as a quota and a failing disk do not."""
     resource = pytest.importorskip("resource")
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)

@@ -113,7 +113,7 @@ def test_the_exported_module_agrees_with_the_model(model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["modelnet10", "modelnet10-features", "modelnet10-paper"])
-def test_so_it_is_for_weights_that_ship(name, tmp_path):
+def test_onnxruntime_agrees_with_pytorch_for_shipped_weights(name, tmp_path):
     path = tmp_path / "model.onnx"
     result = CliRunner().invoke(app, ["export", str(path), "--model", name])
     assert result.exit_code == 0, result.stderr
@@ -123,7 +123,7 @@ def test_so_it_is_for_weights_that_ship(name, tmp_path):
     check_torch_export(shipped)
 
 
-def test_what_is_in_the_way_is_one_sentence(tmp_path, monkeypatch):
+def test_wrong_arguments_give_a_one_sentence_error(tmp_path, monkeypatch):
     def run(*arguments):
         result = CliRunner().invoke(app, ["export", *(str(a) for a in arguments)])
         assert result.exit_code == 1

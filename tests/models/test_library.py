@@ -101,7 +101,7 @@ def test_a_new_file_of_the_size_of_a_removed_one_is_processed(small_model, folde
     assert bring_up_to_date(small_model, folder) == (["desk.npy"], (2, 0, 1))
 
 
-def test_what_is_known_by_its_content_is_committed_in_steps(small_model, folder, monkeypatch):
+def test_rows_recognised_by_content_are_committed_in_steps(small_model, folder, monkeypatch):
     """An update of many touched and renamed files that is killed does not begin anew."""
     bring_up_to_date(small_model, folder)
     for name in ("bed", "chair"):
@@ -170,7 +170,7 @@ def test_failures_are_counted_until_their_files_are_gone(small_model, folder):
         assert library.update(folder, files) == (1, 3, 0, 0, 0), "it is tried as if it were new"
 
 
-def test_files_elsewhere_and_missing_ones_are_told(small_model, folder, tmp_path):
+def test_missing_files_and_those_outside_the_folder_are_reported(small_model, folder, tmp_path):
     told: list[Failure] = []
     with edit_library(folder / "index", small_model) as library:
         files = [folder / "bed.npy", folder / "none.npy", tmp_path / "far.npy", folder / "bed.npy"]
@@ -199,7 +199,7 @@ def test_an_interruption_keeps_what_was_done(small_model, folder):
     assert bring_up_to_date(small_model, folder)[0] == ["toilet.npy"]
 
 
-def test_what_cannot_be_looked_at_is_not_gone(small_model, folder, monkeypatch):
+def test_rows_of_inaccessible_files_are_kept(small_model, folder, monkeypatch):
     """A disk that gives errors, or a folder that may not be opened for a while."""
     query = small_model.predict(folder / "bed.npy")
     bring_up_to_date(small_model, folder)
@@ -220,7 +220,7 @@ def test_what_cannot_be_looked_at_is_not_gone(small_model, folder, monkeypatch):
     assert bring_up_to_date(small_model, folder) == (["sofa.npy"], (0, 0, 3))
 
 
-def test_a_folder_without_any_file_empties_no_library(small_model, folder, tmp_path):
+def test_folder_without_files_does_not_empty_the_library(small_model, folder, tmp_path):
     """Such as one whose disk is not mounted."""
     bring_up_to_date(small_model, folder)
     with edit_library(folder / "index", small_model) as library:
@@ -318,7 +318,7 @@ def found_numbers(library: Library, query, count, **options) -> list[int]:
     return [int(one.file.removesuffix(".off")) for one in library.nearest(query, count, **options)]
 
 
-def test_exact_search_compares_all(small_model, tmp_path):
+def test_exact_search_compares_all_shapes(small_model, tmp_path):
     answers, (query,) = make_answers(small_model, 3000), make_answers(small_model, 1, seed=1)
     with edit_library(tmp_path / "index", small_model) as library:
         library.add(make_entries(answers))
@@ -405,7 +405,7 @@ def keep(library: Library, count: int) -> None:
             library._rows.remove(f"{number}.off")
 
 
-def test_space_of_removed_shapes_is_given_back(small_model, tmp_path):
+def test_space_of_removed_shapes_is_released(small_model, tmp_path):
     with edit_library(tmp_path / "index", small_model) as library:
         library.add(make_entries(make_answers(small_model, 3000)))
         size = (library.path / "rows.sqlite").stat().st_size
@@ -431,7 +431,7 @@ def test_a_damaged_graph_is_built_again(small_model, tmp_path, small_graph):
             assert found_numbers(reader, answers[3], 1) == [3]
 
 
-def test_a_reader_sees_what_is_added_and_sealed_meanwhile(small_model, tmp_path, small_graph):
+def test_reader_sees_concurrent_additions(small_model, tmp_path, small_graph):
     answers = make_answers(small_model, 1000)
     with edit_library(tmp_path / "index", small_model) as library, read_library(tmp_path / "index") as reader:
         for start in range(0, 1000, 100):
@@ -472,7 +472,7 @@ def test_other_weights_have_another_hash():
     assert hash_model(other) != hash_model(model)
 
 
-def test_a_graph_takes_usearch(small_model, tmp_path, small_graph, monkeypatch):
+def test_graph_without_usearch_names_the_extra(small_model, tmp_path, small_graph, monkeypatch):
     answers = make_answers(small_model, 500)
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     with edit_library(tmp_path / "index", small_model) as library:

@@ -50,7 +50,7 @@ def turned(mesh: Mesh, q, by=(0.0, 0.0, 0.0)) -> Mesh:
     return replace(mesh, vertices=rotate(q, mesh.vertices) + torch.tensor(by, dtype=torch.float64))
 
 
-def test_importing_the_package_is_light():
+def test_importing_the_package_does_not_import_torch():
     code = "import sys, qecnet; qecnet.__version__; sys.exit('torch' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
@@ -73,7 +73,7 @@ def test_a_run_is_loaded_by_its_path(model):
     assert again.config == model.config
 
 
-def test_an_unknown_model_is_one_sentence(tmp_path):
+def test_unknown_model_gives_a_one_sentence_error(tmp_path):
     with pytest.raises(ValueError, match=r"^nothing: is neither a model in the package \(.*modelnet10-paper"):
         qecnet.load("nothing")
     baseline, bare, damaged = (tmp_path / f"{name}.safetensors" for name in ("baseline", "bare", "damaged"))
@@ -129,7 +129,7 @@ def test_poses_are_units_in_double_precision(model, chair):
     torch.testing.assert_close(lengths, torch.ones(len(model.classes), dtype=torch.float64), rtol=0, atol=1e-14)
 
 
-def test_a_temperature_changes_how_sure_and_not_what(model, chair):
+def test_temperature_changes_confidence_but_not_class(model, chair):
     plain = model.predict(chair)
     cold = Model(
         "cold", model.network, model.classes, model.config, Calibration(model.calibration.temperature / 2)
@@ -149,7 +149,7 @@ def test_the_temperature_is_read_from_the_file(model, tmp_path):
 
 
 @pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf"), True, None, "warm"])
-def test_a_temperature_that_is_none_is_one_sentence(temperature, model, tmp_path):
+def test_invalid_temperature_gives_a_one_sentence_error(temperature, model, tmp_path):
     settings = {"points": 2000, "frames": 512, "patches": 64, "neighbours": 9, "method": "centred"}
     about = {"settings": settings, "temperature": temperature}
     save_network(tmp_path / "weights.safetensors", model.network, model.classes, about)
@@ -168,19 +168,19 @@ def test_every_kind_of_input_gives_the_same_answer(model, chair, tmp_path):
         assert torch.allclose(answer.pose, answers[0].pose, atol=1e-5)
 
 
-def test_a_mesh_is_the_file_it_is_written_to(model, chair, tmp_path):
+def test_mesh_and_its_file_have_the_same_answer(model, chair, tmp_path):
     write(tmp_path / "chair.ply", chair)
     assert torch.equal(model.predict(chair).poses, model.predict(tmp_path / "chair.ply").poses)
 
 
-def test_the_seed_draws_the_points(model, chair):
+def test_seed_determines_the_points(model, chair):
     first, again, other = (model.predict(chair, seed=seed) for seed in (1, 1, 2))
     assert torch.equal(first.activations, again.activations)
     assert not torch.equal(first.activations, other.activations)
 
 
 @pytest.mark.parametrize("count", [1000, 20_000])
-def test_the_default_knows_most_furniture_in_any_pose(default, count):
+def test_default_model_recognises_most_furniture_in_any_pose(default, count):
     turn = random_quaternion((), generator=7, dtype=torch.float64)
     generator = torch.Generator().manual_seed(0)
     answers = default.predict(
@@ -264,7 +264,7 @@ def test_files_are_taken_as_they_are_needed(model, chair, tmp_path):
     answers.close()
 
 
-def test_workers_change_no_answer(model, chair, tmp_path):
+def test_answers_do_not_depend_on_the_number_of_workers(model, chair, tmp_path):
     write(tmp_path / "good.npy", chair.sample(600, torch.Generator().manual_seed(0)))
     paths = [tmp_path / "good.npy", tmp_path / "none.ply"] * 2
     for one, two in zip(model.predict_many(paths), model.predict_many(paths, workers=2), strict=True):
@@ -273,12 +273,12 @@ def test_workers_change_no_answer(model, chair, tmp_path):
 
 
 @pytest.mark.parametrize("points", [np.zeros((4, 3)), np.zeros((5, 2)), np.full((20, 3), np.nan), np.zeros((0, 3))])
-def test_points_that_are_no_cloud_are_one_sentence(model, points):
+def test_invalid_points_give_a_one_sentence_error(model, points):
     with pytest.raises(ValueError, match=r"^cloud: "):
         model.predict(points)
 
 
-def test_whole_numbers_are_points(model):
+def test_integer_points_are_accepted(model):
     points = torch.randint(0, 50, (400, 3), generator=torch.Generator().manual_seed(0))
     assert torch.equal(model.predict(points).activations, model.predict(points.double()).activations)
 
@@ -309,12 +309,12 @@ def test_an_up_may_be_text_as_in_commands(default, chair, up):
 
 
 @pytest.mark.parametrize("up", [(0, 0, 0), (0, 1), (0, 0, float("nan")), "w", "", {}])
-def test_an_up_without_a_direction_is_one_sentence(default, chair, up):
+def test_up_without_a_direction_gives_a_one_sentence_error(default, chair, up):
     with pytest.raises(ValueError, match=r"up is .*; give three finite numbers"):
         default.predict(chair, up=up)
 
 
-def test_what_is_no_shape_is_one_sentence(default, chair):
+def test_other_types_give_a_one_sentence_error(default, chair):
     with pytest.raises(ValueError, match=r"^NoneType is not a shape; give the path"):
         default.predict(None)
     with pytest.raises(

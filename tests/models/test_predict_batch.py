@@ -23,7 +23,7 @@ def paths(tmp_path_factory):
 
 @pytest.mark.parametrize("name", ["modelnet10-features", "modelnet10-paper", "upright"])
 @pytest.mark.parametrize("up", [None, (0.0, 0.1, 1.0)])
-def test_alone_reversed_and_in_part(paths, name, up):
+def test_answer_does_not_depend_on_the_batch(paths, name, up):
     model = qecnet.load(name)
     together = dict(zip(paths, model.predict_batch(paths, up=up), strict=True))
     assert [path for path in paths if isinstance(together[path], Failure)] == [paths[5]]
@@ -36,7 +36,7 @@ def test_alone_reversed_and_in_part(paths, name, up):
                     assert torch.equal(getattr(answer, field), getattr(expected, field)), (path, field)
 
 
-def test_it_is_the_answer_of_predict(paths):
+def test_answers_are_those_of_predict(paths):
     model = qecnet.load("modelnet10")
     (found,), expected = model.predict_batch(paths[:1]), model.predict(paths[0])
     assert not isinstance(found, Failure)

@@ -35,7 +35,7 @@ def about_right(source, target, degrees=8.0):
     return replace(found, residual=residual(found.moved(source.points), target))
 
 
-def test_a_start_that_is_about_right_becomes_right():
+def test_approximate_alignment_becomes_exact():
     pytest.importorskip("small_gicp")
     source, target = scans()
     start = about_right(source, target)
@@ -91,7 +91,7 @@ def test_a_known_up_direction_is_kept():
     assert kept.residual < start.residual / 2
 
 
-def test_what_lies_right_is_left_alone():
+def test_correct_alignment_is_unchanged():
     pytest.importorskip("small_gicp")
     source, _ = scans()
     target = PointCloud(rotate(TURN, source.points) + SHIFT)

@@ -19,12 +19,12 @@ def drawn(probabilities):
 
 
 @pytest.mark.parametrize("temperature", [0.3, 1.0, 2.5])
-def test_the_temperature_that_labels_were_drawn_with_is_found(temperature):
+def test_temperature_of_sampled_labels_is_recovered(temperature):
     sure = scores().softmax(-1)
     assert fit_temperature(sure, drawn(apply_temperature(sure, temperature))) == pytest.approx(temperature, rel=0.05)
 
 
-def test_no_other_temperature_is_more_likely():
+def test_fitted_temperature_maximises_the_likelihood():
     activations = torch.sigmoid(scores(300) - 2)  # as the paper's network has them: they do not add up to 1
     labels = drawn(apply_temperature(activations, 0.7))
     best = fit_temperature(activations, labels)
@@ -35,7 +35,7 @@ def test_no_other_temperature_is_more_likely():
     assert all(likelihood(best) > likelihood(best * factor) for factor in (0.5, 0.9, 0.99, 1.01, 1.1, 2))
 
 
-def test_a_temperature_keeps_the_order_and_adds_up_to_one():
+def test_temperature_keeps_the_order_and_the_sum_of_one():
     activations = torch.sigmoid(scores(50)).float()
     for temperature in (0.2, 1.0, 5.0):
         found = apply_temperature(activations, temperature)
@@ -45,12 +45,12 @@ def test_a_temperature_keeps_the_order_and_adds_up_to_one():
     torch.testing.assert_close(apply_temperature(softmax), softmax)
 
 
-def test_activations_of_nothing_are_all_alike():
+def test_zero_activations_give_a_uniform_distribution():
     torch.testing.assert_close(apply_temperature(torch.zeros(2, 4), 0.5), torch.full((2, 4), 0.25))
     torch.testing.assert_close(apply_temperature(torch.tensor([1.0, 0, 0])), torch.tensor([1.0, 0, 0]))
 
 
-def test_where_all_are_right_nothing_is_learned_of_confidence():
+def test_temperature_is_one_if_all_predictions_are_correct():
     activations = scores(20).softmax(-1)
     assert fit_temperature(activations, activations.argmax(-1)) == 1.0
     with pytest.raises(ValueError, match="held out"):
@@ -70,7 +70,7 @@ def make_orientations(count, seed=0):
 
 
 @pytest.mark.parametrize("temperature", [0.4, 1.0, 2.0])
-def test_candidates_whose_right_pose_was_drawn_at_a_temperature_are_calibrated(temperature):
+def test_temperature_of_sampled_candidates_is_recovered(temperature):
     found = make_orientations(3000)
     drawn_from = found.calibrated_probabilities(temperature)
     torch.testing.assert_close(drawn_from.sum(-1), torch.ones(3000, dtype=torch.float64))
@@ -91,7 +91,7 @@ def test_candidates_whose_right_pose_was_drawn_at_a_temperature_are_calibrated(t
     assert (whole.temperature, whole.orientation_temperature) == (1.0, fitted)
 
 
-def test_a_pose_is_right_up_to_10_degrees_of_up_and_15_about_it():
+def test_pose_is_correct_within_10_degrees_of_up_and_15_about_it():
     q = random_quaternion((), 3, dtype=torch.float64)
 
     def is_right(tilt, turn, any_azimuth=False):
@@ -109,7 +109,7 @@ def test_a_pose_is_right_up_to_10_degrees_of_up_and_15_about_it():
     assert not is_right(10.1, 100, any_azimuth=True)
 
 
-def test_shapes_without_a_class_say_nothing_about_classes():
+def test_unlabelled_shapes_do_not_affect_the_class_temperature():
     activations, labels = scores(300).softmax(-1), torch.full((300,), -1)
     prediction = Prediction(activations, torch.zeros(300, 5, 4), torch.zeros(300, 1))
     rotations = torch.zeros(300, 4)

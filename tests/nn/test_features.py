@@ -78,7 +78,7 @@ def objective(prediction, label=0):
     ("looks", "upside_down", "weighting"),
     [(1, False, "sigmoid"), (2, False, "sigmoid"), (2, True, "sigmoid"), (2, False, "linear"), (2, True, "lq")],
 )
-def test_poses_turn_and_activations_and_scores_do_not(looks, upside_down, weighting, dtype):
+def test_poses_rotate_and_activations_and_scores_do_not(looks, upside_down, weighting, dtype):
     network = trained(replace(SMALL, looks=looks, upside_down=upside_down, weighting=weighting), dtype)
     function, inputs = as_function(network), inputs_of(cloud(dtype))
     assert_equivariant(function, inputs, KINDS, ("poses", "fixed", "fixed"), under=("rotation", "translation"))
@@ -107,7 +107,7 @@ def test_the_full_network_is_equivariant(looks, seed, dtype):
         assert error.max() <= 1e-3
 
 
-def test_the_checker_bites(dtype):
+def test_checker_detects_missing_equivariance(dtype):
     """Points that turn without their frames are another cloud."""
     function = as_function(trained(SMALL, dtype))
     with pytest.raises(AssertionError, match="not equivariant under rotation"):
@@ -116,7 +116,7 @@ def test_the_checker_bites(dtype):
         )
 
 
-def test_order_of_the_points_after_the_centres_does_not_matter(dtype):
+def test_prediction_is_invariant_to_the_order_of_points_after_the_centres(dtype):
     """The first points are the centres: another order of these is another network's input."""
     function, (points, frames, valid) = as_function(trained(SMALL, dtype)), inputs_of(cloud(dtype, missing=0))
     poses, activations, _ = function(points, frames, valid)
@@ -129,7 +129,7 @@ def test_order_of_the_points_after_the_centres_does_not_matter(dtype):
 
 
 @pytest.mark.parametrize("training", [False, True])
-def test_what_is_masked_may_hold_anything(training, dtype):
+def test_masked_points_may_have_any_value(training, dtype):
     network, capsules = trained(SMALL, dtype).train(training), cloud(dtype, missing=0.5)
     invalid = ~capsules.valid
 
@@ -206,7 +206,7 @@ def test_degenerate_clouds_have_poses_and_finite_gradients(case, dtype):
 
 
 @pytest.mark.parametrize("there", [0, 1, 2])
-def test_a_cloud_of_hardly_any_points_does_not_disturb_the_others(there, dtype):
+def test_nearly_empty_cloud_does_not_affect_others_in_the_batch(there, dtype):
     network, capsules = trained(SMALL, dtype), cloud(dtype)
     alone = network(capsules)
     capsules.valid[0] = False
@@ -217,7 +217,7 @@ def test_a_cloud_of_hardly_any_points_does_not_disturb_the_others(there, dtype):
     assert torch.equal(found.activations[1:], alone.activations[1:])
 
 
-def test_batch_of_one_is_a_row_of_a_batch(dtype):
+def test_batch_of_one_equals_a_row_of_a_batch(dtype):
     network, capsules = trained(SMALL, dtype), cloud(dtype, missing=0.3)
     batch = network(capsules)
     for row in range(3):
@@ -233,20 +233,20 @@ def test_an_empty_batch_gives_an_empty_prediction(dtype):
     assert prediction.label.shape == (0,)
 
 
-def test_a_single_cloud_is_no_batch_to_train_on(dtype):
+def test_training_on_a_batch_of_one_is_refused(dtype):
     network = trained(SMALL, dtype).train()
     with pytest.raises(ValueError, match=r"^the batch has 1 cloud; .* needs at least 2 to train$"):
         network(cloud(dtype, clouds=1))
 
 
-def test_the_gradient_reaches_every_parameter(dtype):
+def test_every_parameter_gets_a_gradient(dtype):
     network = trained(SMALL, dtype).train()
     objective(network(cloud(dtype, clouds=8))).backward()
     for name, parameter in network.named_parameters():
         assert (parameter.grad != 0).any(), name
 
 
-def test_autocast_leaves_it_alone():
+def test_autocast_does_not_change_the_prediction():
     network, capsules = trained(SMALL, torch.float32), cloud(torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         found = network(capsules)
@@ -255,7 +255,7 @@ def test_autocast_leaves_it_alone():
     assert torch.equal(found.activations, plain.activations)
 
 
-def test_the_last_of_the_ballots_is_the_prediction(dtype):
+def test_prediction_is_the_last_ballot(dtype):
     for looks in (1, 3):
         prediction = trained(replace(SMALL, looks=looks), dtype)(cloud(dtype))
         assert len(prediction.ballots) == looks
@@ -264,7 +264,7 @@ def test_the_last_of_the_ballots_is_the_prediction(dtype):
         assert torch.equal(prediction.pose, prediction.ballots[-1].best_pose())
 
 
-def test_votes_are_rotations_and_trust_adds_up_to_one(dtype):
+def test_votes_are_unit_quaternions_and_trust_sums_to_one(dtype):
     """Six patches vote and four frames of the whole."""
     for ballot in trained(SMALL, dtype)(cloud(dtype)).ballots:
         assert ballot.votes.shape == (3, 3, 10, 4)
@@ -273,7 +273,7 @@ def test_votes_are_rotations_and_trust_adds_up_to_one(dtype):
         torch.testing.assert_close(ballot.trust.sum(-1), torch.ones(3, 3, dtype=dtype))
 
 
-def test_votes_of_patches_turn_and_those_of_the_whole_turn_as_a_set(dtype):
+def test_patch_votes_rotate_and_whole_votes_rotate_as_a_set(dtype):
     network, capsules, turn = trained(SMALL, dtype), cloud(dtype), random_quaternion((3,), 4, dtype=dtype)
     before, after = (network(given).ballots[0] for given in (capsules, capsules.rotated(turn)))
     expected, tolerance = multiply(turn[:, None, None], before.votes), 1e-4 if dtype == torch.float32 else 1e-9
@@ -283,7 +283,7 @@ def test_votes_of_patches_turn_and_those_of_the_whole_turn_as_a_set(dtype):
     torch.testing.assert_close(after.trust[..., :6], before.trust[..., :6], atol=tolerance, rtol=0)
 
 
-def test_patches_that_are_explained_are_those_that_vote(dtype):
+def test_explained_patches_are_those_that_vote(dtype):
     points, network = cloud(dtype, missing=0.3).select(slice(1)), trained(SMALL, dtype)
     prediction = network(points)
     label = int(prediction.label[0])
@@ -298,7 +298,7 @@ def test_patches_that_are_explained_are_those_that_vote(dtype):
     assert torch.equal(found.activations, prediction.ballots[-1].trust[0, label, :6])
 
 
-def test_votes_that_are_traced_lead_to_the_pose(dtype):
+def test_traced_votes_lead_to_the_pose(dtype):
     points, network = cloud(dtype).select(slice(1)), trained(SMALL, dtype)
     prediction = network(points)
     rounds = network.trace_votes(points, prediction)
@@ -311,7 +311,7 @@ def test_votes_that_are_traced_lead_to_the_pose(dtype):
     assert angular_distance(rounds[-1].poses[-1], prediction.pose[0]) <= 1e-4
 
 
-def test_with_nothing_learnt_all_patches_count_as_much_as_all_wholes(dtype):
+def test_untrained_patches_and_wholes_have_equal_total_weight(dtype):
     network = trained(SMALL, dtype)
     for look in network.looks:
         for voters in (look.patch_voters, look.whole_voters):
@@ -337,7 +337,7 @@ def test_upside_down_frames_vote_in_further_looks_only(upside_down, count, dtype
 
 
 @pytest.mark.parametrize(("upside_down", "count"), [(False, 4), (True, 8)])
-def test_a_look_from_frames_that_are_wrong_by_one_of_the_turns_is_from_the_same_frames(upside_down, count, dtype):
+def test_quarter_turns_are_a_group(upside_down, count, dtype):
     turns = _turns(upside_down, torch.ones((), dtype=dtype))
     z = rotate(turns, torch.tensor([0.0, 0, 1], dtype=dtype))
     assert z[:, 2].round().tolist() == [1] * 4 + [-1] * (count - 4)
@@ -347,7 +347,7 @@ def test_a_look_from_frames_that_are_wrong_by_one_of_the_turns_is_from_the_same_
     assert ((apart < 1e-3).sum(1) == 1).all()
 
 
-def test_weights_come_back(tmp_path):
+def test_saved_weights_are_loaded_unchanged(tmp_path):
     network, capsules = trained(replace(SMALL, looks=3), torch.float32), cloud(torch.float32)
     save_network(tmp_path / "w", network, ["a", "b", "c"], {})
     again, classes, _ = load_network(tmp_path / "w")
@@ -357,7 +357,7 @@ def test_weights_come_back(tmp_path):
         assert all(torch.equal(getattr(a, name), getattr(b, name)) for name in ("scores", "votes", "trust", "poses"))
 
 
-def test_weights_for_other_classes_are_refused_in_a_sentence():
+def test_weights_for_another_number_of_classes_are_refused():
     one, other = (FeatureNet(replace(SMALL, classes=classes)) for classes in (3, 5))
     with pytest.raises(ValueError, match=r"^the weights are for 5 classes; this network has 3$"):
         one.load_state_dict(other.state_dict())
@@ -384,7 +384,7 @@ def test_weights_for_other_classes_are_refused_in_a_sentence():
         (lambda: Neighbourhood(6, 5, 8, 16, float("inf")), "reach is inf; it must be a length above 0"),
     ],
 )
-def test_features_that_make_no_sense_fail_at_construction(make, sentence):
+def test_invalid_configurations_fail_at_construction(make, sentence):
     with pytest.raises(ValueError, match=sentence) as refused:
         make()
     assert "\n" not in str(refused.value)

@@ -82,7 +82,7 @@ def test_results_and_gradients_are_those_of_float64(weighting, iterations, expon
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_what_is_masked_changes_nothing_bit_for_bit(weighting):
+def test_masked_input_changes_nothing_bit_for_bit(weighting):
     modules = make_modules(torch.float32, weighting)
     capsules, pooling = make_cloud(torch.float32)
     other = replace(pooling, neighbours=torch.where(pooling.present, pooling.neighbours, 39))
@@ -97,7 +97,7 @@ def test_what_is_masked_changes_nothing_bit_for_bit(weighting):
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_no_input_gives_the_identity_and_no_activation(weighting):
+def test_no_input_gives_the_identity_and_zero_activation(weighting):
     modules = make_modules(torch.float32, weighting)
     capsules, pooling = make_cloud(torch.float32)
     none = replace(capsules, activations=torch.zeros_like(capsules.activations))
@@ -119,7 +119,7 @@ def test_gradients_stay_finite_where_all_votes_agree(weighting):
     assert all(x.isfinite().all() for x in (*results, *gradients))
 
 
-def test_neither_threads_nor_batch_size_change_a_result():
+def test_result_does_not_depend_on_threads_or_batch_size():
     modules = make_modules(torch.float32)
     capsules, pooling = make_cloud(torch.float32)
     threads = torch.get_num_threads()
@@ -138,7 +138,7 @@ def test_neither_threads_nor_batch_size_change_a_result():
         torch.testing.assert_close(mine.activations, all_of_them.activations[:1], atol=2e-6, rtol=0)
 
 
-def test_gradients_through_all_iterations_are_left_to_eager_mode():
+def test_gradients_through_all_iterations_use_eager_mode():
     module = make_modules(torch.float32)[0]
     capsules, pooling = make_cloud(torch.float32)
     module.gradients = "all"
@@ -148,7 +148,7 @@ def test_gradients_through_all_iterations_are_left_to_eager_mode():
     use_compiled_operators()
 
 
-def test_pooling_graphs_are_those_of_each_cloud_on_its_own():
+def test_pooling_graph_of_a_batch_is_that_of_each_cloud():
     generator = torch.Generator().manual_seed(0)
     points = torch.randn(5, 60, 3, generator=generator)
     valid = torch.rand(5, 60, generator=generator) < torch.tensor([1.0, 0.7, 0.2, 0.05, 0.0])[:, None]

@@ -19,7 +19,7 @@ def test_spread_loss_by_hand(dtype):
     torch.testing.assert_close(spread_loss(activations, labels, margin=0.1), torch.tensor(expected, dtype=dtype))
 
 
-def test_spread_loss_is_zero_once_the_margin_is_kept(dtype):
+def test_spread_loss_is_zero_beyond_the_margin(dtype):
     activations = torch.tensor([[0.9, 0.1, 0.2]], dtype=dtype, requires_grad=True)
     loss = spread_loss(activations, torch.tensor([0]), margin=0.5)
     loss.backward()
@@ -65,7 +65,7 @@ def test_cross_entropy_divides_activations_by_their_sum(smoothing, dtype):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.15])
-def test_cross_entropy_is_finite_for_what_is_certain_and_wrong(smoothing, dtype):
+def test_cross_entropy_is_finite_for_confident_errors(smoothing, dtype):
     certain = torch.tensor([[1.0, 0.0, 0.0], [0.0, 0.0, 0.0]], dtype=dtype, requires_grad=True)
     loss = cross_entropy(certain, torch.tensor([2, 0]), smoothing)
     loss.backward()
@@ -82,7 +82,7 @@ def nearest_of_the_group(poses, turns):
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 4])
-def test_upright_distance_is_to_the_nearest_of_the_group(turns, dtype):
+def test_upright_distance_is_to_the_nearest_group_element(turns, dtype):
     """A grid of a thousandth of a turn comes that near to the nearest of all turns, and no nearer than it."""
     poses = random_quaternion((200,), 0, dtype=dtype)
     poses = torch.cat((poses, -poses))
@@ -96,7 +96,7 @@ def test_upright_distance_is_to_the_nearest_of_the_group(turns, dtype):
 
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 4])
-def test_upright_distance_is_zero_on_the_group_alone(turns, dtype):
+def test_upright_distance_is_zero_only_on_the_group(turns, dtype):
     """Also where each pose has turns of its own; past the half of a step, the next element is nearer."""
     angles = 2 * torch.pi * torch.arange(8, dtype=dtype) / 8
     found = upright_distance(about_z(angles), torch.full((8,), turns))
@@ -127,6 +127,6 @@ def about_z(angles):
 
 
 @pytest.mark.parametrize("loss", [spread_loss, cross_entropy])
-def test_wrong_shapes_are_named(loss):
+def test_wrong_shapes_are_named_in_the_error(loss):
     with pytest.raises(ValueError, match=r"they are \(2, 3\) and \(3,\)"):
         loss(torch.rand(2, 3), torch.tensor([0, 1, 2]))

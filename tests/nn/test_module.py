@@ -47,7 +47,7 @@ def test_module_is_equivariant(weighting, dtype):
     assert_equivariant(function, inputs, KINDS, KINDS, under=("rotation", "translation"))
 
 
-def test_without_canonicalisation_it_is_not_and_the_checker_sees_it(dtype):
+def test_without_canonicalisation_the_module_is_not_equivariant(dtype):
     inputs, patches = make_inputs(dtype)
     function = as_function(make_module(dtype, canonicalize=False), patches)
     assert equivariance_error(function, inputs, KINDS, KINDS) > 0.05
@@ -73,7 +73,7 @@ def test_agrees_with_the_pseudo_code(options):
 
 
 @pytest.mark.parametrize("points", [5, 40])
-def test_kernel_gives_unit_quaternions_in_both_ways_of_multiplying(points, dtype):
+def test_kernel_returns_unit_quaternions_for_few_and_many_points(points, dtype):
     torch.manual_seed(0)
     kernel = TransformKernel(3, 4, hidden=7, nonlinearity="gelu").to(dtype)
     canonical = torch.randn(2, 6, points, 3, 3, dtype=dtype)
@@ -86,7 +86,7 @@ def test_kernel_gives_unit_quaternions_in_both_ways_of_multiplying(points, dtype
     torch.testing.assert_close(transforms, expected, atol=1e-5, rtol=1e-4)
 
 
-def test_a_transform_of_zero_is_the_identity(dtype):
+def test_zero_transform_counts_as_the_identity(dtype):
     poses = random_quaternion((2, 7), 0, dtype=dtype)
     transforms = torch.zeros(2, 3, 7, 4, dtype=dtype, requires_grad=True)
     votes = cast_votes(poses, transforms)
@@ -133,7 +133,7 @@ def test_gradients_of_a_tiny_module():
     assert torch.autograd.gradcheck(function, tuple(module.parameters()))
 
 
-def test_weights_of_the_votes_can_be_looked_at(dtype):
+def test_route_returns_the_weights_of_the_votes(dtype):
     inputs, patches = make_inputs(dtype)
     routed = route(*make_module(dtype).votes(Capsules(*inputs), patches))
     assert routed.weights.shape == (2, 5, 4, 18)
@@ -141,7 +141,7 @@ def test_weights_of_the_votes_can_be_looked_at(dtype):
     assert ((routed.weights == 0) == masked[:, :, None]).all()
 
 
-def test_votes_can_be_looked_at_before_they_are_routed(dtype):
+def test_votes_are_those_that_are_routed(dtype):
     inputs, patches = make_inputs(dtype)
     module = make_module(dtype)
     votes, activations = module.votes(Capsules(*inputs), patches)
@@ -170,12 +170,12 @@ def test_votes_can_be_looked_at_before_they_are_routed(dtype):
         ),
     ],
 )
-def test_bad_input_is_named(call, sentence):
+def test_bad_arguments_are_named_in_the_error(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call()
 
 
-def test_wrong_patches_and_capsules_are_named():
+def test_mismatched_patches_and_capsules_are_refused():
     inputs, patches = make_inputs(torch.float32)
     capsules, fewer = Capsules(*inputs), random_cloud(2, 20, 5, 4, torch.float32)[1]
     with pytest.raises(ValueError, match=r"patches have 4 neighbours; this module expects 6"):
@@ -188,7 +188,7 @@ def test_wrong_patches_and_capsules_are_named():
         Pooling(patches.centres[:, :3], patches.neighbours, patches.present)
 
 
-def test_frames_that_are_no_unit_quaternions_are_an_error_inside_checking():
+def test_checking_refuses_frames_that_are_not_unit_quaternions():
     (positions, poses, activations), patches = make_inputs(torch.float32)
     with checking(), pytest.raises(ValueError, match="away from unit length"):
         make_module(torch.float32)(Capsules(positions, 1.1 * poses, activations), patches)

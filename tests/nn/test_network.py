@@ -53,7 +53,7 @@ def inputs_of(points):
 
 
 @pytest.mark.parametrize(("config", "classes", "count"), [("paper", 10, 46_990), ("paper", 40, 444_460)])
-def test_parameters_are_as_many_as_the_authors(config, classes, count):
+def test_number_of_parameters_is_the_papers(config, classes, count):
     assert count_parameters(create_network(config, classes)) == count
 
 
@@ -67,7 +67,7 @@ def test_poses_rotate_and_activations_do_not(weighting, dtype):
         assert equivariance_error(lambda *x: function(*x)[1], inputs, KINDS, "fixed", action) <= tolerance
 
 
-def test_paper_network_keeps_the_bound(dtype):
+def test_paper_network_is_equivariant_within_the_bound(dtype):
     """With the frames of shapes; random ones leave votes nearly tied, see below."""
     function = as_function(make_network(QECConfig(classes=10), dtype))
     shapes = [make_shape(kind, 0).sample(2000, torch.Generator().manual_seed(0)) for kind in ("chair", "toilet")]
@@ -95,7 +95,7 @@ def test_paper_network_is_equivariant_with_every_weighting(weighting, seed, dtyp
         assert error.max() <= 1e-3
 
 
-def test_order_of_the_points_does_not_matter(dtype):
+def test_prediction_is_invariant_to_point_order(dtype):
     network, points = make_network(SMALL, dtype), make_inputs(SMALL, dtype)
     order = torch.randperm(SMALL.frames, generator=torch.Generator().manual_seed(3))
     shuffled = OrientedPoints.from_frames(points.positions[:, order], points.frames[:, order], points.valid[:, order])
@@ -123,7 +123,7 @@ def test_agrees_with_the_naive_network(weighting, origin):
     torch.testing.assert_close(found.activations, activations, atol=1e-6, rtol=0)
 
 
-def test_padding_is_as_if_it_were_not_there(dtype):
+def test_padding_does_not_change_the_prediction(dtype):
     """Five more points, all masked and full of junk."""
     network, points = make_network(SMALL, dtype), make_inputs(SMALL, dtype)
     padded = OrientedPoints.from_frames(
@@ -136,7 +136,7 @@ def test_padding_is_as_if_it_were_not_there(dtype):
     assert torch.equal(found.activations, plain.activations)
 
 
-def test_batch_of_one_is_a_row_of_a_batch_that_mixes_sizes(dtype):
+def test_batch_of_one_equals_a_row_of_a_mixed_batch(dtype):
     network, points = make_network(SMALL, dtype), make_inputs(SMALL, dtype)
     batch = network(points)
     for row in range(3):
@@ -145,7 +145,7 @@ def test_batch_of_one_is_a_row_of_a_batch_that_mixes_sizes(dtype):
         torch.testing.assert_close(single.activations[0], batch.activations[row], atol=1e-6, rtol=0)
 
 
-def test_training_draws_other_patches_each_time_and_evaluation_does_not(dtype):
+def test_patches_are_resampled_in_training_only(dtype):
     network, points = make_network(SMALL, dtype), make_inputs(SMALL, dtype)
     assert torch.equal(network(points).activations, network(points).activations)
     network.train()
@@ -156,7 +156,7 @@ def test_training_draws_other_patches_each_time_and_evaluation_does_not(dtype):
     assert not torch.equal(first, second)
 
 
-def test_patches_of_training_do_not_depend_on_how_the_batch_is_split(dtype):
+def test_training_patches_do_not_depend_on_the_batch_split(dtype):
     network, points = make_network(SMALL, dtype).train(), make_inputs(SMALL, dtype)
     poolings = []
     for piece in (slice(3), slice(2), slice(2, 3)):
@@ -165,7 +165,7 @@ def test_patches_of_training_do_not_depend_on_how_the_batch_is_split(dtype):
     assert torch.equal(torch.cat(poolings[1:]), poolings[0])
 
 
-def test_votes_that_are_traced_lead_to_the_pose(dtype):
+def test_traced_votes_lead_to_the_pose(dtype):
     network, points = make_network(SMALL, dtype), make_inputs(SMALL, dtype, clouds=1)
     prediction = network(points)
     (voting,) = network.trace_votes(points, prediction)
@@ -226,24 +226,24 @@ def test_prediction_reads_the_most_activated_capsule(dtype):
         (lambda: create_network("letter", 3), "network is 'letter'; it must be one of features, paper, upright"),
     ],
 )
-def test_configurations_that_make_no_sense_fail_at_construction(make, sentence):
+def test_invalid_configurations_fail_at_construction(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
 
 
-def test_weights_for_other_classes_are_refused_in_a_sentence():
+def test_weights_for_another_number_of_classes_are_refused():
     with pytest.raises(ValueError, match="the weights are for 40 classes; this network has 10"):
         create_network("paper", 10).load_state_dict(create_network("paper", 40).state_dict())
 
 
-def test_weights_come_back(dtype):
+def test_saved_weights_are_loaded_unchanged(dtype):
     points = make_inputs(SMALL, dtype)
     network, other = make_network(SMALL, dtype), QECNet(SMALL).to(dtype).eval()
     other.load_state_dict(copy.deepcopy(network).state_dict())
     assert torch.equal(network(points).poses, other(points).poses)
 
 
-def test_what_is_masked_may_hold_anything(dtype):
+def test_masked_points_may_have_any_value(dtype):
     network, points = make_network(SMALL, dtype), make_inputs(SMALL, dtype)
     plain = network(points)
     assert not points.valid.all()
@@ -256,14 +256,14 @@ def test_what_is_masked_may_hold_anything(dtype):
         assert torch.equal(found.activations, plain.activations)
 
 
-def test_autocast_leaves_it_alone():
+def test_autocast_does_not_change_the_prediction():
     network, points = make_network(SMALL, torch.float32), make_inputs(SMALL, torch.float32)
     with torch.autocast("cpu", torch.bfloat16):
         found = network(points)
     assert torch.equal(found.poses, network(points).poses)
 
 
-def test_size_of_the_pieces_does_not_matter(dtype, monkeypatch):
+def test_slice_size_does_not_change_the_prediction(dtype, monkeypatch):
     """Forward and backward, in one piece and in many."""
     results = []
     for size in (2**17, 1):
@@ -282,13 +282,13 @@ def test_an_empty_batch_gives_an_empty_prediction(dtype):
     assert prediction.label.shape == (0,)
 
 
-def test_one_cloud_without_a_batch_is_one_sentence():
+def test_cloud_without_a_batch_axis_is_refused():
     points = make_inputs(SMALL, torch.float32).select(0)
     with pytest.raises(ValueError, match=r"positions has shape \(30, 3\); it must be \(clouds, points, 3\)"):
         make_network(SMALL, torch.float32)(points)
 
 
-def test_frames_that_are_no_unit_quaternions_are_an_error_inside_checking():
+def test_checking_refuses_frames_that_are_not_unit_quaternions():
     points = make_inputs(SMALL, torch.float32)
     wrong = OrientedPoints.from_frames(points.positions, 2 * points.frames, points.valid)
     with checking(), pytest.raises(ValueError, match="away from unit length"):
@@ -296,7 +296,7 @@ def test_frames_that_are_no_unit_quaternions_are_an_error_inside_checking():
 
 
 @pytest.mark.parametrize("name", ["paper", "own"])
-def test_weights_from_before_there_was_an_origin_are_relative_to_patches(tmp_path, monkeypatch, name):
+def test_weights_without_an_origin_are_relative_to_patches(tmp_path, monkeypatch, name):
     monkeypatch.setattr("qecnet.nn.registry._NETWORKS", {**_NETWORKS})
     register_network("own", QECNet, SMALL)
     network = make_network(replace(SMALL, origin="patch"), torch.float32)
@@ -308,7 +308,7 @@ def test_weights_from_before_there_was_an_origin_are_relative_to_patches(tmp_pat
 
 
 @pytest.mark.parametrize(("origin", "sees"), [("cloud", True), ("patch", False)])
-def test_only_patches_relative_to_the_cloud_see_where_they_are(origin, sees):
+def test_only_cloud_origin_depends_on_the_position_of_a_patch(origin, sees):
     network = make_network(replace(SMALL, origin=origin), torch.float64)
     points = make_inputs(SMALL, torch.float64, clouds=2)
     moved = replace(points, positions=points.positions + 1)

@@ -38,7 +38,7 @@ def choose_patches_plainly(positions, valid, count, size, start=None):
 
 
 @pytest.mark.parametrize("start", [None, 0.0, 0.37, 0.999])
-def test_agrees_with_the_plain_version(dtype, start):
+def test_agrees_with_the_naive_version(dtype, start):
     positions, valid = clouds(20, dtype=dtype)
     valid[3:] &= torch.rand(17, 300, generator=torch.Generator().manual_seed(1)) < torch.linspace(0, 1, 17)[:, None]
     valid[4] = False
@@ -58,7 +58,7 @@ def test_a_patch_begins_with_its_centre(dtype):
         assert torch.equal(positions[cloud, found.neighbours[cloud, :, 0]], found.centres[cloud])
 
 
-def test_rotation_changes_no_choice():
+def test_choice_is_invariant_to_rotation():
     positions, valid = clouds(3, dtype=torch.float64)
     q = random_quaternion((3, 1), torch.Generator().manual_seed(5), dtype=torch.float64)
     before, after = choose_patches(positions, valid, 64, 9), choose_patches(rotate(q, positions), valid, 64, 9)
@@ -71,7 +71,7 @@ def test_other_starts_give_other_patches():
     assert len(chosen) == 3
 
 
-def test_invalid_frames_may_hold_anything():
+def test_invalid_frames_may_have_any_value():
     positions, valid = clouds(3)
     dirty = torch.where(valid[..., None], positions, torch.nan)
     plain, found = choose_patches(positions, valid, 20, 9), choose_patches(dirty, valid, 20, 9)
@@ -79,7 +79,7 @@ def test_invalid_frames_may_hold_anything():
     assert torch.equal(plain.centres, found.centres)
 
 
-def test_one_patch_of_everything():
+def test_whole_is_one_patch_of_all_points():
     positions = clouds(1, 64)[0]
     found = choose_patches(positions, torch.ones(1, 64, dtype=torch.bool), 1, 64)
     assert sorted(found.neighbours[0, 0].tolist()) == list(range(64))

@@ -31,27 +31,27 @@ def assert_same_set(found, expected, dtype):
     assert distances.amin(-2).max() <= tolerance
 
 
-def test_the_frames_of_a_box_are_its_axes_from_the_shortest(dtype):
+def test_frames_of_a_box_are_its_axes_shortest_first(dtype):
     assert_same_set(principal_frames(box((1, 2, 3), dtype)), HALF_TURNS.to(dtype), dtype)
     third = from_rotvec(torch.tensor([1.0, 1, 1], dtype=dtype) * (2 * torch.pi / 3 / 3**0.5))  # x → y → z → x
     assert_same_set(principal_frames(box((3, 1, 2), dtype)), multiply(third, HALF_TURNS.to(dtype)), dtype)
 
 
-def test_the_four_turn_with_the_cloud(dtype):
+def test_set_of_frames_rotates_with_the_cloud(dtype):
     points, turn = random_points(5, 40, dtype=dtype), random_quaternion((5, 1), 1, dtype=dtype)
     expected = multiply(turn, principal_frames(points))
     assert_same_set(principal_frames(rotate(turn, points)), expected, dtype)
     assert_same_set(principal_frames(rotate(turn, points) + 0.5), expected, dtype)
 
 
-def test_order_and_repetition_of_all_points_do_not_matter(dtype):
+def test_frames_are_invariant_to_order_and_duplication_of_points(dtype):
     points = random_points(3, 20, dtype=dtype)
     frames = principal_frames(points)
     assert_same_set(principal_frames(points.flip(1)), frames, dtype)
     assert_same_set(principal_frames(points.repeat(1, 3, 1)), frames, dtype)
 
 
-def test_they_are_numpys_eigenvectors_with_all_signs_of_a_rotation(dtype):
+def test_frames_are_numpys_eigenvectors_with_all_proper_signs(dtype):
     points = random_points(30, dtype=dtype)
     frames = to_matrix(principal_frames(points)).double().numpy()
     _, axes = np.linalg.eigh(np.cov(points.double().numpy().T))
@@ -63,7 +63,7 @@ def test_they_are_numpys_eigenvectors_with_all_signs_of_a_rotation(dtype):
 
 
 @pytest.mark.parametrize("case", ["one point", "all equal", "on a line", "in a plane", "round"])
-def test_clouds_without_axes_of_their_own_have_rotations(case, dtype):
+def test_degenerate_clouds_have_valid_rotations(case, dtype):
     points = random_points(2, 12, dtype=dtype)
     if case == "one point":
         points = points[:, :1]
@@ -81,7 +81,7 @@ def test_clouds_without_axes_of_their_own_have_rotations(case, dtype):
     torch.testing.assert_close(between, torch.full_like(between, torch.pi), atol=1e-5, rtol=0)
 
 
-def test_no_clouds_have_no_frames(dtype):
+def test_empty_batch_gives_no_frames(dtype):
     assert principal_frames(torch.zeros(0, 7, 3, dtype=dtype)).shape == (0, 4, 4)
 
 
@@ -119,7 +119,7 @@ def test_the_axes_are_as_exact_as_eigh(eigenvalues):
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
 
 
-def test_a_matrix_that_is_diagonal_already_is_only_sorted():
+def test_diagonal_matrix_is_only_sorted():
     for order in ((1.0, 2, 3), (3.0, 2, 1), (2.0, 3, 1), (3.0, 1, 2)):
         matrix = torch.diag(torch.tensor(order, dtype=torch.float64))
         axes = to_matrix(torch.stack(eigenvector_rotation(matrix), -1))

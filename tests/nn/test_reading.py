@@ -40,7 +40,7 @@ def trained(dtype, given=5, hidden=16, features=7, reach=0.5):
     return reading.eval()
 
 
-def test_what_a_frame_sees_by_hand(dtype):
+def test_neighbour_description_by_hand(dtype):
     """The centre stands at (1, 0, 0) and looks along the world's y axis: its x is y, its y is −x."""
     turned = torch.tensor([0, 0, torch.pi / 2], dtype=dtype), torch.tensor([torch.pi, 0, 0], dtype=dtype)
     quarter, over = (from_rotvec(vector) for vector in turned)
@@ -58,7 +58,7 @@ def test_what_a_frame_sees_by_hand(dtype):
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
 
 
-def test_what_is_seen_does_not_change_when_all_is_turned_and_shifted(dtype):
+def test_neighbour_description_is_invariant_to_rotation_and_translation(dtype):
     others = capsules(2, 9, dtype)
     neighbours = nearest_points(others.positions[:, :4], others.positions, 5)
     turn, shift = random_quaternion((2,), 3, dtype=dtype), torch.tensor([0.3, -2.0, 1.0], dtype=dtype)
@@ -69,7 +69,7 @@ def test_what_is_seen_does_not_change_when_all_is_turned_and_shifted(dtype):
     torch.testing.assert_close(*found, atol=1e-4 if dtype == torch.float32 else 1e-9, rtol=0)
 
 
-def test_a_reading_is_the_largest_of_two_layers_over_neighbours(dtype):
+def test_reading_is_the_maximum_of_two_layers_over_neighbours(dtype):
     reading, others, centres = trained(dtype), capsules(2, 9, dtype, features=5), capsules(2, 3, dtype, seed=1)
     neighbours = nearest_points(centres.positions, others.positions, 4)
     found, seen = reading(centres, others, neighbours), view_neighbours(centres, others, neighbours, 0.5)
@@ -87,7 +87,7 @@ def test_a_reading_is_the_largest_of_two_layers_over_neighbours(dtype):
             torch.testing.assert_close(found.features[cloud, centre], normal.relu())
 
 
-def test_a_reading_changes_neither_with_a_rotation_nor_with_who_comes_first_or_twice(dtype):
+def test_reading_is_invariant_to_rotation_order_and_duplicates(dtype):
     reading, others = trained(dtype), capsules(2, 9, dtype, features=5)
     neighbours = nearest_points(others.positions, others.positions, 4)
     plain = reading(others, others, neighbours).features
@@ -98,7 +98,7 @@ def test_a_reading_changes_neither_with_a_rotation_nor_with_who_comes_first_or_t
     torch.testing.assert_close(reading(turned, turned, neighbours).features, plain, atol=tolerance, rtol=0)
 
 
-def test_the_gradient_goes_through_features_and_is_finite_where_all_stand_in_one_place(dtype):
+def test_gradient_of_features_is_finite_for_coincident_points(dtype):
     reading, others = trained(dtype).train(), capsules(2, 6, dtype, features=5)
     others = Capsules(torch.zeros_like(others.positions), others.poses, others.activations, others.features)
     features = present(others.features).requires_grad_()
@@ -116,7 +116,7 @@ def test_neighbours_are_those_of_scipys_tree_in_any_order(dtype):
         assert [set(row) for row in found[cloud].tolist()] == [set(row) for row in expected.tolist()]
 
 
-def test_close_points_far_from_the_origin_are_told_apart():
+def test_close_points_far_from_the_origin_are_distinguished():
     """Where |p|² + |q|² − 2 p·q would have lost what they differ by."""
     points = torch.tensor([[[100.0, 0, 0], [100.003, 0, 0], [100.001, 0, 0], [100.002, 0, 0]]])
     assert [set(nearest_points(points[:, :1], points, count).flatten().tolist()) for count in (2, 3)] == [
@@ -126,7 +126,7 @@ def test_close_points_far_from_the_origin_are_told_apart():
 
 
 @pytest.mark.parametrize("count", [1, 4])
-def test_the_largest_is_that_of_amax_and_so_is_its_derivative(count, dtype):
+def test_maximum_and_its_gradient_are_those_of_amax(count, dtype):
     x = torch.randn(2, 3, count, 5, generator=torch.Generator().manual_seed(0), dtype=dtype, requires_grad=True)
     assert torch.equal(max_over_neighbours(x), x.amax(-2))
     assert torch.equal(
@@ -135,7 +135,7 @@ def test_the_largest_is_that_of_amax_and_so_is_its_derivative(count, dtype):
 
 
 @pytest.mark.parametrize("clouds", [3, 0])
-def test_gathering_is_indexing(clouds):
+def test_gather_neighbours_is_indexing(clouds):
     x = torch.arange(clouds * 20.0).view(clouds, 5, 4)
     neighbours = torch.randint(5, (clouds, 2, 3), generator=torch.Generator().manual_seed(0))
     found = gather_neighbours(x, neighbours)

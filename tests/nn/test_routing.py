@@ -22,7 +22,7 @@ def make_votes(dtype, clouds=3, capsules=5, inputs=12, masked=0.25, seed=0):
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_poses_turn_and_activations_do_not(weighting, dtype):
+def test_poses_rotate_and_activations_do_not(weighting, dtype):
     votes, activations = make_votes(dtype)
 
     def routed(votes, activations):
@@ -59,7 +59,7 @@ def test_a_masked_vote_changes_nothing_bit_for_bit(weighting, dtype):
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_leaving_the_masked_votes_out_is_the_same(weighting, dtype):
+def test_masked_votes_are_equivalent_to_removed_votes(weighting, dtype):
     """Up to the last bits: where a number lies in memory decides which of the processor's acos it gets."""
     votes, activations = make_votes(dtype, masked=0)
     kept = torch.arange(12) % 4 != 1
@@ -71,7 +71,7 @@ def test_leaving_the_masked_votes_out_is_the_same(weighting, dtype):
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_nothing_to_route_gives_the_identity_and_no_activation(weighting, dtype):
+def test_no_unmasked_votes_give_the_identity_and_zero_activation(weighting, dtype):
     votes, activations = make_votes(dtype)
     poses, output, _ = route(votes.requires_grad_(), torch.zeros_like(activations), weighting=weighting)
     assert torch.equal(poses, torch.eye(4, dtype=dtype)[0].expand_as(poses))
@@ -81,7 +81,7 @@ def test_nothing_to_route_gives_the_identity_and_no_activation(weighting, dtype)
 
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
-def test_batch_of_one_is_a_row_of_the_batch(weighting, dtype):
+def test_batch_of_one_equals_a_row_of_the_batch(weighting, dtype):
     votes, activations = make_votes(dtype)
     whole = route(votes, activations, weighting=weighting)
     row = route(votes[1:2], activations[1:2], weighting=weighting)
@@ -138,7 +138,7 @@ def test_gradients_stay_finite(weighting, gradients, case, dtype):
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("gradients", ["last", "all"])
-def test_where_all_votes_agree_there_is_nothing_to_learn(weighting, gradients, dtype):
+def test_gradient_is_zero_where_all_votes_agree(weighting, gradients, dtype):
     """δ is 0 but for rounding, at its minimum; the direction of that rounding must not become a gradient."""
     votes = random_quaternion((50, 4, 1), 0, dtype=dtype).expand(50, 4, 3, 4).clone().requires_grad_()
     route(votes, torch.ones(50, 3, dtype=dtype), weighting=weighting, gradients=gradients).activations.sum().backward()
@@ -147,7 +147,7 @@ def test_where_all_votes_agree_there_is_nothing_to_learn(weighting, gradients, d
 
 @pytest.mark.parametrize("weighting", WEIGHTINGS)
 @pytest.mark.parametrize("spread", [0.0, 1e-5, 1e-3, 1e-1])
-def test_votes_that_agree_are_routed_as_exactly_as_others(weighting, spread, dtype):
+def test_routing_of_nearly_equal_votes_is_equivariant(weighting, spread, dtype):
     generator = torch.Generator().manual_seed(0)
     noise = spread * torch.randn(3, 2, 64, 3, generator=generator, dtype=dtype)
     votes = multiply(random_quaternion((3, 2, 1), generator, dtype=dtype), from_rotvec(noise))
@@ -161,7 +161,7 @@ def test_votes_that_agree_are_routed_as_exactly_as_others(weighting, spread, dty
     )
 
 
-def test_any_leading_axes(dtype):
+def test_any_leading_axes_are_batch_axes(dtype):
     votes, activations = make_votes(dtype)
     expected = route(votes, activations)
     alone = route(votes[1], activations[1])
@@ -207,7 +207,7 @@ def test_iterations_lead_from_the_first_mean_to_other_poses(weighting, dtype):
     assert all(move > 0 for move in moves)
 
 
-def test_memory_layout_of_the_votes_does_not_matter(dtype):
+def test_memory_layout_of_votes_does_not_change_the_result(dtype):
     votes, activations = make_votes(dtype)
     strided = votes.mT.contiguous().mT
     for a, b in zip(route(votes, activations), route(strided, activations), strict=True):
@@ -227,12 +227,12 @@ def test_memory_layout_of_the_votes_does_not_matter(dtype):
         (lambda v, a: route(v, a, weighting="lq", exponent=3), "exponent is 3"),
     ],
 )
-def test_bad_input_is_named(call, sentence):
+def test_bad_arguments_are_named_in_the_error(call, sentence):
     with pytest.raises(ValueError, match=sentence):
         call(*make_votes(torch.float32))
 
 
-def test_votes_that_are_no_unit_quaternions_are_an_error_inside_checking():
+def test_checking_refuses_votes_that_are_not_unit_quaternions():
     votes, activations = make_votes(torch.float32)
     with checking(), pytest.raises(ValueError, match=r"votes .* away from unit length"):
         route(votes * 1.01, activations)

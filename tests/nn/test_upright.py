@@ -129,7 +129,7 @@ def test_points_without_candidates_or_frames_have_an_answer():
     assert found.poses.isfinite().all()
 
 
-def test_the_azimuth_of_a_pose_changes_neither_class_nor_score():
+def test_class_and_score_are_invariant_to_the_azimuth_of_the_pose():
     torch.manual_seed(0)
     reader = UprightReader(SMALL, 3, 0.0).double().eval()
     points = make_clouds(1, dtype=torch.float64)
@@ -148,7 +148,7 @@ def test_the_azimuth_of_a_pose_changes_neither_class_nor_score():
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.float64, 1e-12)])
-def test_the_invariant_reader_finds_the_same_in_all_poses_and_not_in_a_mirror(dtype, tolerance):
+def test_invariant_reader_is_invariant_to_rotation_but_not_to_reflection(dtype, tolerance):
     torch.manual_seed(0)
     reader = InvariantReader(SMALL, 3, 0.0).to(dtype).eval()
     points = make_clouds(dtype=dtype)
@@ -170,7 +170,7 @@ def test_a_point_at_the_centre_and_points_without_normals_are_read():
     assert found.isfinite().all()
 
 
-def test_both_readers_have_a_say_in_the_class():
+def test_class_depends_on_both_readers():
     network, points = make_network(), make_clouds()
     with torch.no_grad():
         network.invariant.classes.bias += torch.tensor([0.0, 50.0, 0.0])
@@ -202,7 +202,7 @@ def test_training_only_the_invariant_reader_leaves_the_others_as_they_are():
     assert all(torch.equal(after[name], before[name]) for name in before if not name.startswith("invariant."))
 
 
-def test_what_is_seen_does_not_change_with_the_azimuth_and_does_with_the_up():
+def test_edges_are_invariant_to_azimuth_but_not_to_up():
     points = make_clouds(1, dtype=torch.float64)
     normals = to_matrix(points.frames)[..., 2]
     neighbours = torch.randint(160, (1, 10, 4), generator=generator())
@@ -214,7 +214,7 @@ def test_what_is_seen_does_not_change_with_the_azimuth_and_does_with_the_up():
     assert (see_neighbours(-up, points.positions, normals, neighbours, 0.3) - seen).abs().max() > 0.1
 
 
-def test_one_cloud_from_many_ups_is_the_same_as_a_copy_for_each():
+def test_reading_one_cloud_from_many_ups_equals_reading_copies():
     points = make_clouds(1)
     normals = to_matrix(points.frames)[..., 2]
     neighbours = torch.randint(160, (1, 12, 8), generator=generator())
@@ -348,19 +348,19 @@ def test_training_finds_the_centre_and_size_of_the_whole_from_a_part():
     "bad",
     [{"read": 0}, {"wrong": 24}, {"dropout": 1.0}],
 )
-def test_a_bad_configuration_is_one_sentence(bad):
+def test_bad_configuration_gives_a_one_sentence_error(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):
         create_network("upright", 3, **bad)
 
 
-def test_no_clouds_have_no_answers():
+def test_empty_batch_gives_an_empty_prediction():
     with torch.inference_mode():
         found = make_network()(make_clouds().select(slice(0, 0)))
     assert found.activations.shape == (0, 3)
     assert found.poses.shape == (0, 3, 4)
 
 
-def test_training_without_candidates_is_one_sentence():
+def test_training_without_candidates_gives_a_one_sentence_error():
     points = make_clouds()
     with pytest.raises(ValueError, match="no candidates"):
         make_network().train()(replace(points, candidates=torch.zeros(2, 0, 4)))

@@ -24,7 +24,7 @@ def batches(cache, tiny):
     return lambda **changes: TrainingBatches(cache, torch.arange(len(cache)), tiny(**changes))
 
 
-def test_an_epoch_shows_each_shape_once_in_an_order_of_its_own(batches, cache):
+def test_each_epoch_has_every_shape_once_in_its_own_order(batches, cache):
     made = batches(epochs=2)
     assert made.steps == len(cache) // 7
     every = list(made.after(0, 0, WHOLE))
@@ -45,7 +45,7 @@ def test_each_epoch_takes_the_next_subsampling_of_a_shape(batches, cache):
     assert len(seen) == 50 * cache.subsamplings
 
 
-def test_from_the_middle_on_they_are_the_same(batches):
+def test_batches_after_a_step_are_the_rest_of_the_run(batches):
     every = list(batches().after(0, 0, WHOLE))
     rest = list(batches().after(1, 3, WHOLE))
     assert len(rest) == len(every) - batches().steps - 3
@@ -53,7 +53,7 @@ def test_from_the_middle_on_they_are_the_same(batches):
 
 
 @pytest.mark.parametrize("siamese", [0.0, 0.1])
-def test_pieces_make_up_the_whole(batches, siamese):
+def test_parts_of_a_batch_make_up_the_batch(batches, siamese):
     made = batches(siamese=siamese, epochs=1, dropped=0.3)
     for whole, left, right in zip(*(made.after(0, 0, s) for s in (WHOLE, slice(0, 4), slice(4, 7))), strict=True):
         views = [
@@ -76,7 +76,7 @@ def test_pairs_are_two_subsamplings_of_one_shape(batches, cache):
 
 
 @pytest.mark.parametrize("stretch", [1.0, 1.3])
-def test_parts_know_where_their_whole_is(batches, stretch):
+def test_views_have_the_centre_and_size_of_the_whole(batches, stretch):
     """The cloud's centre and scale, moved by the target, are those of the shape's first subsampling."""
     assert next(batches().after(0, 0, WHOLE)).wholes is None
     made = batches(batch_size=50, epochs=3, views=0.4, stretch=stretch, method="centred")
@@ -93,7 +93,7 @@ def test_parts_know_where_their_whole_is(batches, stretch):
     assert all(len(set(places)) == 5 for places in first.values())
 
 
-def test_the_seed_decides(batches):
+def test_seed_determines_the_batches(batches):
     one, again, other = (next(batches(seed=seed).after(0, 0, WHOLE)) for seed in (1, 1, 2))
     assert same(one, again)
     assert not same(one, other)
@@ -116,7 +116,7 @@ def test_validation_rotates_frames_with_their_points(cache):
     assert torch.equal(smaller.points.positions[0], turned.points.positions[3])
 
 
-def test_what_is_held_out_is_a_part_of_each_class(cache):
+def test_held_out_shapes_are_a_share_of_each_class(cache):
     kept, held = held_out(cache.labels, 0.2)
     assert sorted(kept.tolist() + held.tolist()) == list(range(50))
     assert cache.labels[held].bincount().tolist() == [1] * 10

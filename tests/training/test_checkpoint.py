@@ -89,7 +89,7 @@ def test_without_muon_in_torch_the_setting_is_refused(tiny, monkeypatch):
     assert new_state(tiny(), ["a", "b"], CPU).optimizers.keys() == {"optimizer"}
 
 
-def test_a_full_disk_leaves_the_last_one(trained, tmp_path):
+def test_full_disk_keeps_the_previous_checkpoint(trained, tmp_path):
     path = tmp_path / "c"
     save_checkpoint(path, trained, ORIGIN)
     before = path.read_bytes()

@@ -28,7 +28,7 @@ ROW = Epoch(
 
 
 @pytest.mark.parametrize("terminal", [False, True])
-def test_a_terminal_shows_each_step_and_all_else_an_epochs_line(tiny, terminal):
+def test_terminal_shows_each_step_and_a_log_one_line_per_epoch(tiny, terminal):
     state = new_state(tiny(), ["a", "b"], torch.device("cpu"))
     state.epoch, state.step = 1, 3
     state.totals = {"total": 3.0, "correct": 3.0, "shapes": 12.0, "labelled": 12.0, "seconds": 0.5, "waiting": 0.0}

@@ -74,7 +74,7 @@ def test_two_runs_never_write_into_one_folder(start, options, wait_for_step, tmp
 
 @pytest.mark.skipif(sys.platform != "linux", reason="sets a limit for another process, which Linux alone lets one do")
 @pytest.mark.slow
-def test_a_full_disk_is_one_sentence_and_the_run_resumes(
+def test_full_disk_gives_a_one_sentence_error_and_the_run_resumes(
     uninterrupted, start, finished, options, wait_for_step, tmp_path
 ):
     folder = tmp_path / "run"

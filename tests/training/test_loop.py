@@ -78,14 +78,14 @@ def test_the_files_of_a_run(run, tiny):
     assert all(torch.equal(tensors[name], averages[name]) for name in tensors)
 
 
-def test_how_sure_the_network_may_be_is_fitted_on_the_held_out_shapes(run, cache, tiny):
+def test_temperature_is_fitted_on_held_out_shapes(run, cache, tiny):
     network, _, about = load_network(run("run") / "weights.safetensors")
     held = held_out(cache.labels, tiny().validation)[1]
     assert about["temperature"] == calibrate(network, cache, held, ALONE.device).temperature != 1
     assert load_network(run("all", validation=0) / "weights.safetensors")[2]["temperature"] == 1
 
 
-def test_validation_now_and_then_and_always_at_the_end(run):
+def test_validation_runs_periodically_and_at_the_end(run):
     rows = log(run("run", epochs=3, validate_every=2))
     assert [row["validation_nr"] is not None for row in rows] == [False, True, True]
     assert log(run("all", epochs=1, validation=0))[0]["validation_ar"] is None
@@ -179,7 +179,7 @@ def test_a_gradient_that_is_not_finite_ends_the_run(cache, tiny):
     assert all(torch.equal(before[name], tensor) for name, tensor in state.network.state_dict().items())
 
 
-def test_the_limit_on_the_gradient_holds(cache, tiny):
+def test_gradient_is_clipped(cache, tiny):
     settings = tiny(clip=1e-3)
     state = new_state(settings, CLASSES, ALONE.device)
     batch = next(TrainingBatches(cache, torch.arange(50), settings).after(0, 0, slice(None)))
@@ -188,7 +188,7 @@ def test_the_limit_on_the_gradient_holds(cache, tiny):
     assert norm <= 1.001e-3
 
 
-def test_the_average_moves_a_share_of_the_way_and_takes_the_networks_buffers(cache, tiny):
+def test_average_decays_parameters_and_copies_buffers(cache, tiny):
     settings = tiny(config="pointnet", method="flare", ema=0.75, learning_rate=0.1)
     state = new_state(settings, CLASSES, ALONE.device)
     before = [parameter.clone() for parameter in state.network.parameters()]
@@ -202,7 +202,7 @@ def test_the_average_moves_a_share_of_the_way_and_takes_the_networks_buffers(cac
     assert all(torch.equal(buffer, buffers[name]) for name, buffer in present(state.average).named_buffers())
 
 
-def test_an_average_has_statistics_of_its_own(cache, tiny):
+def test_average_has_its_own_batch_statistics(cache, tiny):
     """Those that its own weights give, whatever the network's are; and the same ones each time."""
     settings = tiny(config="pointnet", method="flare", ema=0.9)
     average = present(new_state(settings, CLASSES, ALONE.device).average)
@@ -229,7 +229,7 @@ def test_validation_uses_no_random_numbers_and_keeps_the_network(cache, tiny):
     assert all(torch.equal(before[name], tensor) for name, tensor in network.state_dict().items())
 
 
-def test_pieces_cover_the_batch():
+def test_parts_cover_the_batch():
     for size in range(3, 9):
         parts = [Processes(rank, 3, torch.device("cpu")).piece(size) for rank in range(3)]
         assert [i for part in parts for i in range(size)[part]] == list(range(size))

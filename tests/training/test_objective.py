@@ -71,7 +71,7 @@ X, Z = (1, 0, 0), (0, 0, 1)
 TRUST = torch.tensor([[0.5, 0.3, 0.2], [0.2, 0.2, 0.6]])
 
 
-def test_upright_poses_and_votes_cost_nothing(tiny):
+def test_upright_poses_and_votes_have_zero_loss(tiny):
     """The second cloud's class looks the same after a quarter turn."""
     upright = about(Z, 0.0, 90.0)
     votes = torch.stack((about(Z, 0.0, 360.0, 0.0), about(Z, 180.0, 270.0, -90.0)))

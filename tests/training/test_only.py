@@ -30,7 +30,7 @@ def batch():
     return Batch(OrientedPoints.stack(clouds), torch.tensor([0, 1, 2, 0]))
 
 
-def test_steps_and_the_average_change_that_part_only(batch):
+def test_only_the_chosen_part_changes(batch):
     torch.manual_seed(0)
     network = create_network(
         "upright", 3, invariant=True, frames=64, scorer=SMALL, reader=SMALL, invariant_reader=SMALL
@@ -60,7 +60,7 @@ def test_the_other_parts_need_weights_of_the_same_classes(tmp_path):
         initial_network(make_settings(given), ["cup", "jug", "pan"])
 
 
-def test_a_part_is_not_trained_beside_random_ones(tmp_path):
+def test_training_one_part_with_random_others_is_refused(tmp_path):
     given = ["--config", "upright", "--dataset", "shapes", "--out", str(tmp_path / "run")]
     result = CliRunner().invoke(app, ["train", *given, "--set", "invariant=true", "--set", "only=invariant"])
     assert result.exit_code == 1
@@ -68,7 +68,7 @@ def test_a_part_is_not_trained_beside_random_ones(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-def test_shapes_without_classes_teach_the_invariant_reader_nothing():
+def test_unlabelled_shapes_are_refused_for_the_invariant_reader():
     with pytest.raises(ValueError, match="it learns nothing from the unlabelled shapes"):
         make_settings({"config": "upright", "invariant": True, "only": "invariant", "unlabelled": "scanned_objects"})
 

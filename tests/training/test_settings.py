@@ -27,7 +27,7 @@ def test_given_settings_override_those_of_features():
     assert make_settings(json.loads(json.dumps(asdict(settings)))) == settings
 
 
-def test_written_as_json_they_come_back_the_same():
+def test_settings_survive_a_json_round_trip():
     settings = make_settings({"config": "features", "margin": 0.2, "siamese": 0.1})
     assert make_settings(json.loads(json.dumps(asdict(settings)))) == settings
 
@@ -50,7 +50,7 @@ def test_a_runs_settings_that_are_damaged_are_refused(tmp_path, damaged):
 
 
 @pytest.mark.parametrize(("stored", "origin"), [({}, "patch"), ({"origin": "cloud"}, "cloud")])
-def test_a_run_from_before_there_was_an_origin_is_relative_to_patches(tmp_path, stored, origin):
+def test_settings_without_an_origin_are_relative_to_patches(tmp_path, stored, origin):
     file = tmp_path / "settings.json"
     file.write_text(json.dumps({"config": "paper", **stored}))
     assert RunFolder(tmp_path).resumed_settings({}).origin == origin
@@ -79,7 +79,7 @@ def test_a_file_is_toml(tmp_path):
     ("text", "value"),
     [("a=1", 1), ("a=1e-3", 1e-3), ("a=linear", "linear"), ("a=false", False), ("a=[0.2, 0.9]", [0.2, 0.9])],
 )
-def test_on_the_command_line_values_are_written_as_in_the_file(text, value):
+def test_command_line_values_have_the_syntax_of_the_file(text, value):
     name, found = parse_setting(text)
     assert (name, found, type(found)) == ("a", value, type(value))
 
@@ -134,7 +134,7 @@ def test_an_override_without_a_value_is_refused():
 
 
 @pytest.mark.parametrize("name", ["scanned_objects", "\x1b[2J", "y" * 10_000])
-def test_further_shapes_are_for_networks_that_read_candidates(name):
+def test_unlabelled_shapes_need_a_network_that_reads_candidates(name):
     with pytest.raises(
         ValueError, match=r"^unlabelled needs a network that reads candidates, such as upright; paper does not$"
     ):

@@ -27,7 +27,7 @@ def differing(one, other):
 
 
 @pytest.mark.parametrize("changes", [PAPER, FEATURES], ids=["paper", "features"])
-def test_the_same_classes_take_over_all(tmp_path, tiny, changes):
+def test_same_classes_copy_all_weights(tmp_path, tiny, changes):
     there, path = written(tmp_path, tiny, changes, CLASSES)
     network = tiny(**changes).create_network(3)
     assert differing(network.state_dict(), there)
@@ -36,7 +36,7 @@ def test_the_same_classes_take_over_all(tmp_path, tiny, changes):
 
 
 @pytest.mark.parametrize("classes", [["cup", "jug", "pan"], ["cup", "jug"], CLASSES[::-1]], ids=len)
-def test_other_classes_keep_the_layers_without_classes(tmp_path, tiny, classes):
+def test_other_classes_copy_only_layers_without_classes(tmp_path, tiny, classes):
     """Also as many others, and the same in another order: a class's weights are never those of another."""
     there, path = written(tmp_path, tiny, FEATURES, CLASSES)
     network = tiny(**FEATURES).create_network(len(classes))
@@ -53,7 +53,7 @@ def test_other_classes_keep_the_layers_without_classes(tmp_path, tiny, classes):
     assert not differing({name: after[name] for name in drawn - kept}, there)
 
 
-def test_a_part_that_the_weights_do_not_have_stays_as_it_was_drawn(tmp_path):
+def test_part_missing_in_the_weights_keeps_its_initialisation(tmp_path):
     torch.manual_seed(1)
     there = create_network("upright", 3)
     save_network(tmp_path / "w.safetensors", there, CLASSES, {"settings": {"method": "centred"}})
@@ -87,7 +87,7 @@ def test_other_frames_are_refused(tmp_path, tiny):
         start_from(tiny(**PAPER).create_network(3), CLASSES, path, FLARE, "camera")
 
 
-def test_whoever_uses_the_global_generator_finds_it_as_it_was(tmp_path, tiny):
+def test_global_generator_is_left_unchanged(tmp_path, tiny):
     _, path = written(tmp_path, tiny, PAPER, CLASSES)
     before = torch.get_rng_state()
     new_state(tiny(**PAPER, start=str(path)), CLASSES, torch.device("cpu"))

@@ -25,7 +25,7 @@ def prepared(points, method, at=slice(0, 300)):
     return OrientedPoints.from_frames(points[at][None], poses[None], valid[None])
 
 
-def test_centred_frames_are_those_that_are_found_on_the_stretched_cloud(egg):
+def test_stretched_frames_are_those_of_the_stretched_cloud(egg):
     whole = egg * FACTORS
     found = stretch(prepared(egg, "centred"), FACTORS[None], "centred")
     again = prepared(whole, "centred")
@@ -40,7 +40,7 @@ def test_centred_frames_are_those_that_are_found_on_the_stretched_cloud(egg):
 
 
 @pytest.mark.parametrize("method", ["centred", "flare"])
-def test_the_same_factor_along_each_axis_changes_nothing(egg, method):
+def test_uniform_stretch_changes_nothing(egg, method):
     given = prepared(egg, method)
     found = stretch(given, torch.full((1, 3), 1.3), method)
     assert torch.equal(found.valid, given.valid)
@@ -68,7 +68,7 @@ def test_points_in_their_own_coordinates_are_stretched_about_the_origin(egg):
     torch.testing.assert_close(found.restore(found.positions), expected, atol=1e-5, rtol=0)
 
 
-def test_where_there_is_no_frame_there_is_none_after(egg):
+def test_invalid_frames_stay_invalid(egg):
     given = prepared(egg, "centred")
     given.valid[0, 5] = False
     given.positions[0, 6] = 0  # in the middle, whence no way leads to the middle

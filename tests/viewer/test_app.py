@@ -183,7 +183,7 @@ def test_all_sessions_together_keep_a_limited_memory(serving):
     asyncio.run(run())
 
 
-def test_the_uploads_of_a_closed_session_are_forgotten(serving):
+def test_uploads_of_a_closed_session_are_removed(serving):
     async def run():
         async with serving(stored_bytes=100) as client:
             for _ in range(2):

@@ -185,7 +185,7 @@ def test_a_refused_upload_is_replaced_also_after_a_late_response(page, tmp_path)
     assert page.state["shape"] == "sofa.ply"
 
 
-def test_the_baseline_is_shown_beside(page):
+def test_baseline_is_shown_next_to_the_model(page):
     page.press("compare")
     upright = page.state["comparison"]
     assert upright["label"] == "chair"

@@ -69,6 +69,6 @@ def test_an_invalid_field_is_refused(change, sentence):
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"id": ' + "9" * 10_000 + "}", "[]", "3", "null"])
-def test_a_message_that_is_no_request_is_refused(text):
+def test_invalid_message_is_refused(text):
     with pytest.raises(ValueError, match="request"):
         parse_request(text)

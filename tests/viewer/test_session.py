@@ -185,7 +185,7 @@ def test_corruptions_apply_to_what_the_camera_sees(session, request_of):
 
 
 @pytest.mark.parametrize("camera", [(0, 0, 0), (0, 0.3, 0)])
-def test_a_camera_inside_the_shape_is_one_sentence(session, request_of, camera):
+def test_camera_inside_the_shape_gives_a_one_sentence_error(session, request_of, camera):
     with pytest.raises(ValueError, match="chair: the camera is inside"):
         session.respond(request_of(camera=camera))
 

@@ -27,7 +27,7 @@ def test_a_session_sees_its_own_uploads_only():
 
 
 @pytest.mark.parametrize("limit", [{"session_uploads": 2}, {"session_bytes": 2 * SIZE}, {"stored_bytes": 2 * SIZE}])
-def test_the_oldest_upload_of_a_session_gives_way(limit):
+def test_oldest_upload_of_a_session_is_dropped(limit):
     store = UploadStore(Limits(**limit))
     first, *others = [store.add("one", cloud()) for _ in range(3)]
     with pytest.raises(ValueError, match="upload it again"):

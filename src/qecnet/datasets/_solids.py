@@ -91,7 +91,7 @@ def tube(path: Float64Array, radii: Sequence[float] | float) -> Solid:
     """A round bar with twelve sides along points (R, 3), of one radius or one for each point."""
     along = np.gradient(path, axis=0)
     along /= np.linalg.norm(along, axis=1, keepdims=True)
-    # Any direction will do that the path never takes: the one it takes least.
+    # Any direction that the path never takes is enough: the one it takes least.
     aside = np.eye(3)[np.abs(along).max(0).argmin()]
     u = np.cross(aside, along)
     u /= np.linalg.norm(u, axis=1, keepdims=True)

@@ -19,7 +19,7 @@ EXACT_ROWS = 100_000
 _UNSEALED_ROWS = 10_000
 """A library with a graph may have this many descriptors that are not in it."""
 _MOST_STALE = 0.25
-"""The share of removed shapes in a graph from which it is built anew, or dropped."""
+"""The share of removed shapes in a graph from which it is built again, or dropped."""
 _FITTED_ROWS = 20_000
 """Descriptors that the codes of a graph are fitted to."""
 
