@@ -769,6 +769,28 @@ def replication_runs() -> str:
     return _table((*head, "epochs", "subsamples", "training", "held out", "test, paper protocol", "test, strict"), rows)
 
 
+def upright_trials() -> str:
+    """Training runs of the network that verifies candidates on ModelNet40, with the last row of each log."""
+    rows = []
+    for folder in (*sorted((RESULTS / "trials").iterdir()), RESULTS / "modelnet40"):
+        run = EvaluatedRun(folder)
+        last = json.loads((folder / "log.jsonl").read_text().splitlines()[-1])
+        figures = ("train_accuracy", "validation_ar", "validation_class_mean", "validation_views")
+        rows.append(
+            [
+                f"[{run.name}](../results/{folder_of(run)})",
+                run.settings.only or "all",
+                count_epochs(run),
+                str(run.settings.subsamplings),
+                format_percent(run.settings.validation),
+                *(format_percent(last.get(name)) for name in figures),
+                format_error(last["validation_pose"]),
+            ]
+        )
+    head = ("run", "trained parts", "epochs", "subsamples", "held out", "training", "accuracy", "class mean", "views")
+    return _table((*head, "orientation error"), rows)
+
+
 def folder_of(run: EvaluatedRun) -> str:
     """The run's folder below results/."""
     return run.folder.relative_to(RESULTS).as_posix()
@@ -885,6 +907,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "replication-seeds": replication_seeds,
     "reproduced": reproduced,
     "network-speed": network_speed,
+    "upright-trials": upright_trials,
     "network-parts": network_parts,
 }
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
