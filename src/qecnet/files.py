@@ -111,8 +111,8 @@ def name_sqlite_errors(path: Path, problem: str, remedy: str, repair: str, *, bu
 
     Args:
         path: the database.
-        problem: what cannot be done with it where the disk or its permissions are at fault, and
-        remedy: what to do then.
+        problem: what cannot be done with it, if the disk or its permissions are at fault.
+        remedy: what to do in that case.
         repair: what to do about a damaged database.
         busy: what to say where another process has locked it; by default that is a problem like others.
 

@@ -24,11 +24,13 @@ class Validation:
 
     Attributes:
         validation_nr: accuracy, upright.
-        validation_ar: accuracy, rotated, and validation_class_mean: the mean of the classes' accuracies.
+        validation_ar: accuracy, rotated.
+        validation_class_mean: the mean of the classes' accuracies, rotated.
         validation_pose: orientation error of the true class, rotated, up to symmetry; of shapes without a class, that
             of the predicted one, up to the azimuth. None for a network without poses.
-        validation_views: accuracy on rotated views of one side; validation_views_pose and validation_views_class_mean:
-            the same figures of these. None for a run without views.
+        validation_views: accuracy on rotated views of one side. None for a run without views, as the next two.
+        validation_views_pose: orientation error on these.
+        validation_views_class_mean: the mean of the classes' accuracies on these.
     """
 
     validation_nr: float | None = None

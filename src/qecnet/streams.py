@@ -1,4 +1,4 @@
-"""The process's standard error, which libraries write to directly, without Python."""
+"""The process's standard error, which libraries write to directly, bypassing Python."""
 
 from __future__ import annotations
 

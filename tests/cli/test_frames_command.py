@@ -219,6 +219,19 @@ def test_repeatability_of_a_folder_is_a_table(run, file, tmp_path, monkeypatch):
     assert float(rows[2]["percentile_50"]) < float(rows[1]["percentile_50"]), "flat faces: centred before SHOT"
 
 
+def test_repeatability_leaves_out_point_clouds(run, file, tmp_path, monkeypatch):
+    monkeypatch.setattr("qecnet.evaluation.repeatability.SIZES", (600,))
+    (tmp_path / "clouds").mkdir()
+    (tmp_path / "clouds" / "cloud.xyz").write_text("".join(f"{x} {x * x} 0\n" for x in range(20)))
+    result = run("repeatability", tmp_path, "-o", tmp_path / "table.csv", "--places", 20)
+    assert result.exit_code == 0, result.output
+    with (tmp_path / "table.csv").open() as stream:
+        assert {row["shapes"] for row in csv.DictReader(stream)} == {"1"}
+    result = run("repeatability", tmp_path / "clouds")
+    assert result.exit_code == 1
+    assert "points without faces" in result.stderr
+
+
 def test_repeatability_writes_no_file_by_default(run, file, tmp_path, monkeypatch):
     monkeypatch.setattr("qecnet.evaluation.repeatability.SIZES", (600,))
     monkeypatch.chdir(tmp_path)

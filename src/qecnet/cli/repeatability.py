@@ -67,8 +67,11 @@ def _read(files: Iterable[Path]) -> Iterator[Mesh]:
     from qecnet.formats import read
     from qecnet.geometry import Mesh
 
+    found = False
     for file in files:
-        mesh = read(file)
-        if not isinstance(mesh, Mesh):
-            raise ValueError(f"{file}: contains points without faces; give a folder of meshes only")
-        yield mesh
+        shape = read(file)
+        if isinstance(shape, Mesh):  # point clouds, which may lie in the same folder, have no surface to sample
+            found = True
+            yield shape
+    if not found:
+        raise ValueError("the files contain points without faces; give at least one mesh")

@@ -28,6 +28,7 @@ from qecnet.datasets.dataset import Dataset, Item
 from qecnet.files import alone_in
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import MOST_CANDIDATES, OrientedPoints, PrepareConfig
+from qecnet.schema import system_reason
 from qecnet.workers import leave_unguarded_script
 
 
@@ -206,7 +207,7 @@ def _said_in_one_sentence(path: Path) -> Iterator[None]:
     except ChildProcessError as error:
         raise OSError(f"{path}: {error}; {advice}") from error
     except OSError as error:
-        reason = error.strerror.lower() if error.strerror else str(error)
+        reason = system_reason(error)
         raise OSError(
             f"{path}: cannot be written ({reason}); free some space or give another folder; {advice}"
         ) from error

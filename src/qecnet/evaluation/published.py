@@ -1,6 +1,6 @@
 """Published figures: Tables 1, 2 and 3 of the paper, and accuracies of methods since then.
 
-They are data, in published.json beside this module, because the report of an installed package shows them too.
+They are data, in published.json next to this module, because the report of an installed package shows them too.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class PublishedRobustness:
 
 @dataclass(frozen=True)
 class PublishedFigures:
-    """All of them.
+    """All published figures.
 
     Attributes:
-        source: the paper that they are from.
-        methods: what the methods that are run here are called in it, by the name of their configuration.
+        source: the paper that all but `since` are from.
+        methods: names in tables of the methods that are run here, by the name of their configuration.
         since: from the methods' own publications.
     """
 

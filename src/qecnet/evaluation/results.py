@@ -291,8 +291,8 @@ class ViewsResult(ModelResult):
         groups: scores of "whole" shapes, of "views", and of views by visible share.
         whole_by_kind: scores of whole shapes by class; for a dataset without the model's classes, by form.
         views_by_kind: the same of views.
-        no_answer: how many whole shapes and views the model had no answer for (flat, or too few points in view); they
-            are in none of the scores.
+        no_answer: how many whole shapes and views the model had no answer for (flat, too few points in view, or
+            hardly visible to a camera); they are in none of the scores.
         points: the median number of points in a view.
     """
 

@@ -34,8 +34,8 @@ _METHODS = ("model", "PCA-normalised occupancy", "point pair features")
 def measure_retrieval(measurement: Measurement) -> RetrievalResult:
     """Measure how well each test shape, in a random pose, finds the others of its class among all, in random poses.
 
-    Beside the model's descriptors are two without learning, of the same oriented points: occupied cells along the
-    principal axes, and a histogram of point pair features (Drost et al., CVPR 2010).
+    Two descriptors without learning are measured on the same oriented points: occupied cells along the principal axes,
+    and a histogram of point pair features (Drost et al., CVPR 2010).
 
     Args:
         measurement: what is measured, and how.

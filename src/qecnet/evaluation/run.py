@@ -46,15 +46,11 @@ def name_network(config: str) -> str:
         config: the name of its configuration, as in the settings of a run.
 
     Returns:
-        For a method that the paper compares with, its name there; otherwise its title.
+        Its name in published.json if it is a method that we compare with, otherwise its title.
     """
     if (method := published_figures().methods.get(config)) is not None:
         return method
-    if config not in list_networks():
-        return config
-    kind = network_class(config)
-    first = next(name for name in list_networks() if network_class(name) is kind)
-    return kind.title if config == first else f"{kind.title} ({config})"
+    return network_class(config).title if config in list_networks() else config
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""FLARE frames (Petrelli & Di Stefano 2012; paper, "Implementation details"), exactly as PCL estimates them.
+"""FLARE frames (Petrelli & Di Stefano 2012; paper, "Implementation details"), as PCL estimates them.
 
 z is the normal of a plane fit, with the sign of the neighbours' normals; x points, in the tangent plane, to the
 highest point of a ring around the position. Where PCL chooses a random axis, the frame is invalid here.

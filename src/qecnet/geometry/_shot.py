@@ -14,7 +14,7 @@ _FEWEST = 5
 def shot_axes(cloud: Centred, queries: Array, radius: float) -> tuple[Array, Array, Array]:
     """x (M, 3), z (M, 3) and valid (M,) for centred queries (M, 3).
 
-    The covariance is about the query itself, and a neighbour's weight is its distance from the radius. x is its largest
+    The covariance is about the query itself; a neighbour's weight is the radius minus its distance. x is its largest
     axis, z its smallest, each on the side where most neighbours are; neighbours level with the query do not count, and
     a tie goes to the side of the cloud's centre.
     """

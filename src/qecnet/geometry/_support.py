@@ -107,7 +107,7 @@ def centre_cloud(points: Tensor) -> Centred:
 
 
 def _reach(squares: Array) -> float:
-    """The largest of (N,) squared distances without outliers, at more than three times the 99th-percentile distance.
+    """The largest of (N,) squared distances, leaving out points beyond three times the 99th-percentile distance.
 
     This only sets the unit of length, before there is a search tree; `find_strays` finds strays at any distance, by
     their neighbours.

@@ -18,7 +18,7 @@ class PointCloud(PickledAsArrays):
 
     Attributes:
         points: (N, 3), N ≥ 1, float32 or float64. Readers give float64: rounding map coordinates to float32 before
-            they are centred loses half a metre, so `normalized` rounds.
+            they are centred loses half a metre, so only `normalized` rounds.
         normals: (N, 3) or None. A row of zeros means that this point's normal is not known.
         name: used in error messages; for a file, the file's name.
         centre, scale: (3,) float64 and a number: the user's coordinates are ``points * scale + centre``.

@@ -159,7 +159,7 @@ class PrepareConfig:
         frames: number of points that get a frame, chosen by farthest point sampling.
         method: of the frames, see `local_frames`; with "none", every point is valid and has the identity as frame.
         sign: the side that normals point to: "inward", "outward", "normals" for that of the cloud's own normals, or
-            "camera" for that of the cloud's viewpoint, which is outward where the viewpoint is not known.
+            "camera" for that of the cloud's viewpoint, or outward where it is not known.
         candidates: whether to propose candidate poses, see `propose_poses`.
     """
 

@@ -62,9 +62,9 @@ class FeatureConfig(RoutingConfig):
         neighbourhoods: the readings, from the points up; the first `patches` points of each are the centres.
         whole: the hidden and the last width of the reading of the whole cloud.
         summary: the size of a cloud's descriptor.
-        dropout: the share of a descriptor's values that training leaves out.
+        dropout: the share that training leaves out of the features before the summary, and of the summary.
         looks: how often the whole cloud is read.
-        upside_down: whether all but the first reading also use upside-down frames.
+        upside_down: whether all looks but the first also use upside-down frames.
     """
 
     neighbourhoods: tuple[Neighbourhood, ...] = (

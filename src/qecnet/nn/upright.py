@@ -243,7 +243,7 @@ class UprightNet(Network):
         return result
 
     def _learn(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
-        """Train on the right up direction of each cloud and on wrong ones; the reader sees the worst of the latter."""
+        """Train on the right up direction and on wrong ones; for half of the clouds, the reader sees the worst, too."""
         invariant = () if self.invariant is None else (self.invariant(positions, normals).softmax(-1),)
         if self.only:
             return self._without_poses(*invariant)

@@ -12,6 +12,7 @@ from typing import Any
 from qecnet.files import alone_in, as_json, write_whole
 from qecnet.nn import Calibration, Network, save_network
 from qecnet.outcome import Epoch, TrainingOutcome
+from qecnet.schema import system_reason
 from qecnet.training.settings import Settings, check_setting, make_settings, parse_run_settings
 
 
@@ -67,7 +68,7 @@ class RunFolder:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OSError(f"{self.path}: cannot be created ({(error.strerror or str(error)).lower()})") from error
+            raise OSError(f"{self.path}: cannot be created ({system_reason(error)})") from error
         with ExitStack() as stack:
             try:
                 stack.enter_context(alone_in(self.path, wait=False))

@@ -23,7 +23,7 @@ from qecnet.nn import (
     network_config,
     training_defaults,
 )
-from qecnet.schema import decode_value
+from qecnet.schema import decode_value, system_reason
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -250,7 +250,7 @@ def read_settings(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         return parse_run_settings(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
-        raise ValueError(f"{path}: cannot be opened ({(error.strerror or str(error)).lower()})") from error
+        raise ValueError(f"{path}: cannot be opened ({system_reason(error)})") from error
     except (ValueError, TypeError) as error:
         raise ValueError(f"{path}: is not a settings file ({error})") from error
 

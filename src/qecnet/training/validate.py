@@ -43,7 +43,7 @@ def validate(
         views: whether the last subsample of each shape is a view of it.
 
     Returns:
-        All figures are None if no shapes are held out.
+        The figures; all are None if no shapes are held out.
     """
     if not len(shapes):
         return Validation()

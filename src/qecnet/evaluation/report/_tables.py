@@ -269,15 +269,15 @@ def _level_cells(found: Robustness, kind: str, level: float) -> Iterator[Any]:
 
 
 def view_table(found: ViewsResult) -> ReportTable:
-    """Views of one side and whole shapes, all of them and by class."""
+    """Views of one side and whole shapes, all of them and by class or form."""
 
     def cells(name: str, of: ViewScores) -> list[Any]:
         known_up = (of.accuracy_known_up, of.pose15_known_up)
         return [name, of.views, of.accuracy, of.up10, of.pose15, of.pose_degrees, *known_up]
 
-    groups = [RowGroup("All classes", [cells(*one) for one in found.groups.items()], found.protocol, ours=True)]
-    for title, kinds in (("Whole, by class", found.whole_by_kind), ("Views, by class", found.views_by_kind)):
-        groups.append(RowGroup(title, [cells(*one) for one in kinds.items()]))
+    groups = [RowGroup("All shapes", [cells(*one) for one in found.groups.items()], found.protocol, ours=True)]
+    for title, kinds in (("Whole", found.whole_by_kind), ("Views", found.views_by_kind)):
+        groups.append(RowGroup(f"{title}, by class or form", [cells(*one) for one in kinds.items()]))
     names = ("accuracy, %", "percent"), ("up within 10°, %", "percent"), ("orientation within 15°, %", "percent")
     columns = [Column("Input"), Column("Number", "count"), *columns_under("Any pose", *names, ("median °", "degrees"))]
     columns += columns_under("Up direction known", names[0], names[2])

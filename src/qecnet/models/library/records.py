@@ -44,7 +44,7 @@ class ShapeRow(NamedTuple):
 
 
 class Changes(NamedTuple):
-    """Numbers of files that have changed since a library was last updated.
+    """Numbers of files, by what has happened to them since a library was last updated.
 
     Attributes:
         missing: new or changed, to be indexed.
