@@ -7,7 +7,8 @@ import torch
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.datasets import make_furniture
+from qecnet.datasets import make_furniture, make_shape
+from qecnet.formats import write
 from qecnet.nn import QECConfig, QECNet, save_network
 
 SETTINGS = {
@@ -91,3 +92,13 @@ def test_views_are_measured_and_kept(run):
     assert found.exit_code == 0, found.output
     assert "Views of one side" in found.output
     assert json.loads((run / "evaluation" / "views-strict.json").read_text())["shapes"] == 10
+
+
+def test_dataset_without_the_models_classes_is_not_said_to_have_some_in_common(run, tmp_path):
+    folder = tmp_path / "objects"
+    for name in ("cup", "hat", "mug", "toy"):  # some are in the half for testing
+        (folder / name).mkdir(parents=True)
+        write(folder / name / "model.obj", make_shape("chair", 0))
+    found = evaluate("views", run, "--dataset", "scanned_objects", "--data", folder, "--workers", 1)
+    assert found.exit_code == 0, found.output
+    assert "in common" not in found.output

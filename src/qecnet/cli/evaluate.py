@@ -69,7 +69,8 @@ def _common(
         typer.echo(f"note: {note}", err=True)
     folder = run / "evaluation"
     folder.mkdir(exist_ok=True)
-    if apart := sorted({*model.classes} ^ {*found.classes}):
+    common, apart = {*model.classes} & {*found.classes}, sorted({*model.classes} ^ {*found.classes})
+    if common and apart:
         typer.echo(f"note: only the classes in common are measured, not {', '.join(apart)}", err=True)
     shapes = None if per_class is None else _first_shapes(found, per_class)
     return Measurement(model, found, folder, shapes=shapes, seed=seed, workers=workers)
