@@ -101,6 +101,8 @@ benchmark: $(READY)
 	$(BIN)/python -m benchmarks.bench_network --sweep
 	$(BIN)/python -m benchmarks.bench_features
 	$(BIN)/python -m benchmarks.bench_cache
+	$(BIN)/python -m benchmarks.bench_cache --formats --shapes 300
+	$(BIN)/python -m benchmarks.bench_workers
 	$(BIN)/python -m benchmarks.bench_training
 	$(BIN)/python -m benchmarks.bench_product
 	$(BIN)/python -m benchmarks.bench_startup
