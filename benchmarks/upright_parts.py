@@ -77,6 +77,10 @@ def measure(model: Model, item: Item, number: int) -> Iterator[tuple[str, float,
     yield "the steadiest resting face", off(poses[0].double(), up), torch.nan
     yield "a scorer of candidates", off(poses[best[0]].double(), up), correct(light.scores[best[0]])
     yield "and a reader of the best", off(poses[best[first]].double(), up), correct(reading.scores[first])
+    if network.invariant is not None:
+        with torch.inference_mode():
+            further = network.invariant(positions, normals)[0]
+        yield "and an invariant reader", off(poses[best[first]].double(), up), correct(reading.scores[first] + further)
     yield "classes summed over candidates, poses snapped", off(answer.pose, up), correct(answer.activations)
     yield "with the true up direction", off(told.pose, up), correct(told.activations)
 

@@ -83,7 +83,7 @@ def test_other_frames_are_refused(tmp_path, tiny):
     _, path = written(tmp_path, tiny, PAPER, CLASSES)
     with pytest.raises(ValueError, match="was trained on flare frames, not on centred; start with --set method=flare"):
         start_from(tiny(**PAPER).create_network(3), CLASSES, path, "centred")
-    with pytest.raises(ValueError, match="of the sign inward, not camera; start with --set sign=inward"):
+    with pytest.raises(ValueError, match="with the sign inward, not camera; start with --set sign=inward"):
         start_from(tiny(**PAPER).create_network(3), CLASSES, path, FLARE, "camera")
 
 

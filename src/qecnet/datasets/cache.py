@@ -28,7 +28,6 @@ from qecnet.datasets.dataset import Dataset, Item
 from qecnet.files import alone_in
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import MOST_CANDIDATES, OrientedPoints, PrepareConfig
-from qecnet.schema import system_reason
 from qecnet.workers import leave_unguarded_script
 
 
@@ -50,7 +49,7 @@ class FrameCache:
         self.labels = torch.tensor(layout.labels, dtype=torch.int64)
         self.subsamplings = layout.subsamplings
         rows = np.memmap(self.path, layout.record, "r", len(layout.header), (len(self.names),))
-        self._rows = rows["subsamplings"]
+        self._rows = np.asarray(rows["subsamplings"])
 
     def __len__(self) -> int:
         """N, the number of shapes."""
@@ -71,13 +70,15 @@ class FrameCache:
         Returns:
             The oriented points, with the batch axes of the arguments.
         """
-        rows = self._rows[np.asarray(index), np.asarray(subsampling)]
-        return OrientedPoints(**{field.name: _tensor(rows[field.name]) for field in fields(OrientedPoints)})
+        place = np.asarray(index), np.asarray(subsampling)
+        return OrientedPoints(
+            **{field.name: _tensor(self._rows[field.name][place]) for field in fields(OrientedPoints)}
+        )
 
 
 def _tensor(array: NDArray[np.generic]) -> Tensor:
-    """Copy an array, aligned and writable."""
-    return torch.from_numpy(np.array(array, order="C"))
+    """Convert an array, copied if it is a part of the file."""
+    return torch.from_numpy(np.require(array, requirements="CAW"))
 
 
 def frame_cache(
@@ -207,7 +208,7 @@ def _said_in_one_sentence(path: Path) -> Iterator[None]:
     except ChildProcessError as error:
         raise OSError(f"{path}: {error}; {advice}") from error
     except OSError as error:
-        reason = system_reason(error)
+        reason = error.strerror.lower() if error.strerror else str(error)  # our own sentences keep their capitals
         raise OSError(
             f"{path}: cannot be written ({reason}); free some space or give another folder; {advice}"
         ) from error

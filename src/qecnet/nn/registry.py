@@ -128,7 +128,7 @@ class Network(nn.Module, ABC):
 
     def without_classes(self) -> "Network":
         """Copy the network with one class, for orientations only; a ValueError unless the network supports it."""
-        raise ValueError(f"the network {self.title} predicts no orientations without classes")
+        raise ValueError(f"{self.title}: this network predicts no orientations without classes")
 
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules | None:
         """Describe the patches of a cloud.

@@ -103,7 +103,9 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
     if (frames := settings.get("method", method) if isinstance(settings, dict) else None) != method:
         raise ValueError(f"{path}: was trained on {frames} frames, not on {method}; start with --set method={frames}")
     if (side := settings.get("sign", "inward")) != sign:
-        raise ValueError(f"{path}: was trained on frames of the sign {side}, not {sign}; start with --set sign={side}")
+        raise ValueError(
+            f"{path}: was trained on frames with the sign {side}, not {sign}; start with --set sign={side}"
+        )
     missing = {part: True for part in network.parts if not getattr(found.config, part)}
     if replace(found.config, classes=network.config.classes, **missing) != network.config:
         raise ValueError(
