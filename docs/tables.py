@@ -769,12 +769,31 @@ def replication_runs() -> str:
     return _table((*head, "epochs", "subsamples", "training", "held out", "test, paper protocol", "test, strict"), rows)
 
 
+def list_trials(config: str) -> list[EvaluatedRun]:
+    """List the training runs of a network that were made to choose its settings."""
+    runs = map(EvaluatedRun, sorted((RESULTS / "trials").iterdir()))
+    return [run for run in runs if run.settings.config == config]
+
+
+def paper_trials() -> str:
+    """Short runs of the paper's network on ModelNet10 that differ from the first in one or two settings."""
+    runs = list_trials("paper")
+    settings = [json.loads((run.folder / "settings.json").read_text()) for run in runs]
+    rows = []
+    for run, own in zip(runs, settings, strict=True):
+        changed = [f"{name} {value}" for name, value in own.items() if value != settings[0].get(name)]
+        last = json.loads((run.folder / "log.jsonl").read_text().splitlines()[-1])
+        figures = ("train_accuracy", "validation_ar", "validation_class_mean")
+        link_to = f"[{run.name}](../results/{folder_of(run)})"
+        rows.append([link_to, ", ".join(changed) or "–", *(format_percent(last[name]) for name in figures)])
+    return _table(("run", "changed", "training", "held out", "held out, class mean"), rows)
+
+
 def upright_trials() -> str:
     """Training runs of the network that verifies candidates on ModelNet40, with the last row of each log."""
     rows = []
-    for folder in (*sorted((RESULTS / "trials").iterdir()), RESULTS / "modelnet40"):
-        run = EvaluatedRun(folder)
-        last = json.loads((folder / "log.jsonl").read_text().splitlines()[-1])
+    for run in (*list_trials("upright"), EvaluatedRun(RESULTS / "modelnet40")):
+        last = json.loads((run.folder / "log.jsonl").read_text().splitlines()[-1])
         figures = ("train_accuracy", "validation_ar", "validation_class_mean", "validation_views")
         rows.append(
             [
@@ -907,6 +926,7 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "replication-seeds": replication_seeds,
     "reproduced": reproduced,
     "network-speed": network_speed,
+    "paper-trials": paper_trials,
     "upright-trials": upright_trials,
     "network-parts": network_parts,
 }
