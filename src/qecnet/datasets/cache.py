@@ -78,7 +78,7 @@ class FrameCache:
 
 def _tensor(array: NDArray[np.generic]) -> Tensor:
     """Convert an array, copied if it is a part of the file."""
-    return torch.from_numpy(np.require(array, requirements="CAW"))
+    return torch.from_numpy(np.require(array, requirements=("C", "A", "W")))
 
 
 def frame_cache(
