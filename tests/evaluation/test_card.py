@@ -40,6 +40,17 @@ def test_the_card_names_the_weights_it_started_from(run):
     assert "- **Started from** the weights of `results/first`" in write_card(run)
 
 
+def test_the_card_names_the_data_of_the_runs_it_started_from(tmp_path):
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        folder.mkdir()
+    put_weights(second, Settings(start=str(first)))
+    put_weights(first, Settings(config="upright", unlabelled="scanned_objects"))
+    assert write_card(second).count("- **Orientation only**: Google Scanned Objects (CC-BY 4.0)") == 1
+    put_weights(first, Settings(start=str(second)))  # a circle ends
+    assert "Orientation only" not in write_card(second)
+
+
 def test_the_card_names_the_only_part_that_was_trained_and_the_weights_of_the_others(run):
     put_weights(run, Settings(config="upright", invariant=True, start="modelnet40"))
     assert "Part trained" not in write_card(run)

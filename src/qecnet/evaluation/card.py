@@ -45,6 +45,7 @@ def write_card(folder: Path) -> str:
     environment.filters |= {"percent": format_percent, "count": "{:,}".format}
     return environment.get_template("card.md.jinja").render(
         run=run,
+        unlabelled=_list_unlabelled(run),
         DATA=_DATA,
         SETTINGS=_SETTINGS,
         classes=model.classes,
@@ -54,6 +55,16 @@ def write_card(folder: Path) -> str:
         views=(found := run.result(ViewsResult)) and summarize_views(found).to_markdown(),
         calibration=next(iter(run.results(CalibrationResult).values()), None),
     )
+
+
+def _list_unlabelled(run: EvaluatedRun) -> list[str]:
+    """Datasets that trained only the orientation, in this run and in those that it started from, if these are found."""
+    runs = [run]
+    while (start := Path(runs[-1].settings.start or "")) != Path() and (start / "settings.json").is_file():
+        if any(start.resolve() == earlier.folder.resolve() for earlier in runs):
+            break
+        runs.append(EvaluatedRun(start))
+    return [*dict.fromkeys(one.settings.unlabelled for one in runs if one.settings.unlabelled)]
 
 
 def _join_protocols(run: EvaluatedRun, kind: type[ClassificationResult | RotationResult]) -> str:
