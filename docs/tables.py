@@ -782,10 +782,10 @@ def paper_trials() -> str:
     rows = []
     for run, own in zip(runs, settings, strict=True):
         changed = [f"{name} {value}" for name, value in own.items() if value != settings[0].get(name)]
-        last = json.loads((run.folder / "log.jsonl").read_text().splitlines()[-1])
-        figures = ("train_accuracy", "validation_ar", "validation_class_mean")
+        last = run.log[-1]
+        figures = (last.train_accuracy, last.validation_ar, last.validation_class_mean)
         link_to = f"[{run.name}](../results/{folder_of(run)})"
-        rows.append([link_to, ", ".join(changed) or "–", *(format_percent(last[name]) for name in figures)])
+        rows.append([link_to, ", ".join(changed) or DASH, *map(format_percent, figures)])
     return _table(("run", "changed", "training", "held out", "held out, class mean"), rows)
 
 
@@ -793,8 +793,8 @@ def upright_trials() -> str:
     """Training runs of the network that verifies candidates on ModelNet40, with the last row of each log."""
     rows = []
     for run in (*list_trials("upright"), EvaluatedRun(RESULTS / "modelnet40")):
-        last = json.loads((run.folder / "log.jsonl").read_text().splitlines()[-1])
-        figures = ("train_accuracy", "validation_ar", "validation_class_mean", "validation_views")
+        last = run.log[-1]
+        figures = (last.train_accuracy, last.validation_ar, last.validation_class_mean, last.validation_views)
         rows.append(
             [
                 f"[{run.name}](../results/{folder_of(run)})",
@@ -802,8 +802,8 @@ def upright_trials() -> str:
                 count_epochs(run),
                 str(run.settings.subsamplings),
                 format_percent(run.settings.validation),
-                *(format_percent(last.get(name)) for name in figures),
-                format_error(last["validation_pose"]),
+                *map(format_percent, figures),
+                format_error(last.validation_pose),
             ]
         )
     head = ("run", "trained parts", "epochs", "subsamples", "held out", "training", "accuracy", "class mean", "views")
