@@ -73,10 +73,23 @@ def test_a_part_that_cannot_be_trained_alone_is_refused(tiny):
         tiny(**PAPER, only="reader")
 
 
-def test_another_network_is_refused(tmp_path, tiny):
+@pytest.mark.parametrize(
+    "changes",
+    [PAPER | {"capsules": 5}, FEATURES, {"config": "upright", "method": FLARE}],
+    ids=["size", "kind", "parts"],
+)
+def test_another_network_is_refused(tmp_path, tiny, changes):
     _, path = written(tmp_path, tiny, PAPER, CLASSES)
     with pytest.raises(ValueError, match="is a different network from the one in the settings"):
-        start_from(tiny(**PAPER, capsules=5).create_network(3), CLASSES, path, FLARE)
+        start_from(tiny(**changes).create_network(3), CLASSES, path, FLARE)
+
+
+def test_number_of_patches_may_differ(tmp_path, tiny):
+    there, path = written(tmp_path, tiny, PAPER, CLASSES)
+    network = tiny(**PAPER, patches=16).create_network(3)
+    start_from(network, CLASSES, path, FLARE)
+    assert network.config.patches == 16
+    assert not differing(network.state_dict(), there)
 
 
 def test_other_frames_are_refused(tmp_path, tiny):

@@ -59,6 +59,7 @@ class QECNet(Network):
 
     title = "QEC as in the paper"
     class_bias = "classes.kernel.first.bias"
+    adjustable = ("patches",)
     former: ClassVar[Mapping[str, Any]] = {"origin": "patch"}
     config: QECConfig
 

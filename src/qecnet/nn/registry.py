@@ -45,6 +45,8 @@ class Network(nn.Module, ABC):
         class_bias: the name of a parameter that has one value for each class.
         parts: names of the submodules that can be trained alone.
         only: the one of them that is trained; empty for the whole network.
+        adjustable: fields of the configuration in which weights to start from may differ, as no parameter depends on
+            them.
         former: values of fields of the configuration that files of earlier versions do not have.
     """
 
@@ -53,6 +55,7 @@ class Network(nn.Module, ABC):
     reads_candidates: ClassVar[bool] = False
     reads_alone: ClassVar[bool] = False
     parts: ClassVar[tuple[str, ...]] = ()
+    adjustable: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, Any]] = {}
     class_bias: ClassVar[str]
     title: ClassVar[str]

@@ -86,7 +86,7 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
     """Copy the weights of a file into a network of the same configuration, to train it further.
 
     Parameters that belong to classes are copied only if the classes are the same; otherwise they stay as they are in
-    `network`, as do parts that the other network does not have.
+    `network`, as do parts that the other network does not have. Fields that are `adjustable` may differ.
 
     Args:
         network: gets the weights.
@@ -106,8 +106,9 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
         raise ValueError(
             f"{path}: was trained on frames with the sign {side}, not {sign}; start with --set sign={side}"
         )
-    missing = {part: True for part in network.parts if not getattr(found.config, part)}
-    if replace(found.config, classes=network.config.classes, **missing) != network.config:
+    may_differ = {name: getattr(network.config, name) for name in ("classes", *network.adjustable)}
+    missing = {part: True for part in network.parts if not getattr(found.config, part, True)}
+    if type(found) is not type(network) or replace(found.config, **may_differ, **missing) != network.config:
         raise ValueError(
             f"{path}: is a different network from the one in the settings; give the settings it was trained with"
         )
