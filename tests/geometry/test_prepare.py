@@ -16,6 +16,8 @@ from qecnet.geometry import (
     local_frames,
     prepare,
 )
+from qecnet.geometry._support import centre_cloud
+from qecnet.geometry.frames import plane_frames
 
 SMALL = PrepareConfig(points=1500, frames=64)
 
@@ -114,9 +116,24 @@ def test_points_on_a_line_are_masked(dtype):
     assert prepared.frames.isfinite().all()
 
 
-@pytest.mark.parametrize("points", [torch.eye(3), torch.ones(100, 3)], ids=["three points", "all equal"])
-def test_too_few_points_give_a_one_sentence_error(points):
-    with pytest.raises(ValueError, match=r"lamp: has \d distinct points; a shape needs at least 9"):
+@pytest.mark.parametrize("count", [9, 10, 12, 13])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_sparsest_clouds_have_frames_that_rotate_with_them(bumpy, count, dtype):
+    points = bumpy[torch.linspace(0, len(bumpy) - 1, count).long()].to(dtype)
+    q = random_quaternion((), 1, dtype=torch.float64)
+    config = PrepareConfig(frames=9, method="centred")
+    here, there = (prepare(PointCloud(p), config) for p in (points, rotate(q, points.double()).to(dtype)))
+    assert here.valid.sum() >= 6
+    assert torch.equal(here.valid, there.valid)
+    expected = multiply(q.float().expand_as(here.frames), here.frames)
+    assert angular_distance(expected, there.frames)[here.valid].max() < 2e-3
+
+
+@pytest.mark.parametrize(
+    ("points", "found"), [(torch.eye(3), "3 distinct points"), (torch.ones(100, 3), "1 distinct point")]
+)
+def test_too_few_points_give_a_one_sentence_error(points, found):
+    with pytest.raises(ValueError, match=f"lamp: has {found}; a shape needs at least 9"):
         prepare(PointCloud(points, name="lamp"))
 
 
@@ -188,4 +205,5 @@ def test_a_flat_shape_has_frames_that_rotate_with_it(method):
 
 def test_points_in_general_position_are_not_a_plane():
     apart = torch.randn(9, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert not prepare(PointCloud(apart), PrepareConfig(10_000, 64, "centred")).valid.any()
+    cloud = centre_cloud(apart)
+    assert not plane_frames(cloud, cloud.points, apart).valid.any()

@@ -199,7 +199,8 @@ def prepare(
     config = config or PrepareConfig()
     cloud = cloud.clean()
     if len(cloud) < MIN_POINTS:
-        raise ValueError(f"{cloud.name}: has {len(cloud)} distinct points; a shape needs at least {MIN_POINTS}")
+        many = "1 distinct point" if len(cloud) == 1 else f"{len(cloud)} distinct points"
+        raise ValueError(f"{cloud.name}: has {many}; a shape needs at least {MIN_POINTS}")
     if len(cloud) > config.points:
         if generator is None:
             raise ValueError(

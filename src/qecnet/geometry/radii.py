@@ -60,9 +60,9 @@ def default_radii(points: Tensor) -> Radii:
     Outliers are left out of the cloud's radius: points farther from the centroid than three times the 99th percentile
     of the distances.
 
-    The spacing is the median distance to the 12th neighbour, of up to 512 points evenly spread over the distances from
-    the centroid, a choice that does not depend on rotation or on the order of the points. Widening goes in steps of 5%,
-    so that rounding does not change the radii.
+    The spacing is the median distance to the 12th neighbour, or to the farthest in a cloud of 12 points or fewer, of up
+    to 512 points evenly spread over the distances from the centroid, a choice that does not depend on rotation or on
+    the order of the points. Widening goes in steps of 5%, so that rounding does not change the radii.
 
     Args:
         points: (N, 3).
@@ -76,7 +76,7 @@ def default_radii(points: Tensor) -> Radii:
 
 def radii_of(cloud: Centred) -> Radii:
     """`default_radii` of a cloud that has been centred, in the user's units."""
-    reach = cloud.median_reach(_REACH)
+    reach = cloud.median_reach(max(1, min(_REACH, len(cloud.points) - 1)))
     release = Radii()
     wide = {
         name: _widen(getattr(release, name), reach * float(np.sqrt(wanted / _REACH)))
