@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
 from types import FunctionType
-from typing import Literal
+from typing import Literal, TypeVar
 
 from qecnet import DEFAULT_MODEL
 from qecnet.evaluation import (
@@ -26,6 +26,7 @@ from qecnet.evaluation import (
     ClassificationResult,
     EquivarianceResult,
     EvaluatedRun,
+    Result,
     RetrievalResult,
     RobustnessResult,
     RotationErrors,
@@ -44,6 +45,7 @@ from qecnet.evaluation import (
     summarize,
 )
 
+R = TypeVar("R", bound=Result)
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -54,7 +56,6 @@ _METHODS = {"flare": "FLARE"}
 SPEED = ("features", "product", "viewer")
 """The benchmarks of what users wait for."""
 DASH = "–"
-NOTHING = "Not measured yet."
 NOT_MEASURED = "not measured"
 COLUMNS = ("published", "here, paper protocol", "here, strict")
 
@@ -103,12 +104,10 @@ def _count_epochs(run: EvaluatedRun) -> str:
 def headline() -> str:
     """What the default model achieves."""
     run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
-    names, poses = run.result(ClassificationResult), run.result(RotationResult)
-    if names is None or poses is None:
-        return NOTHING
+    names, poses = _result(run, ClassificationResult), _result(run, RotationResult)
     of_class = sorted((share, kind) for kind, share in names.ar.per_class.items() if share is not None)
     weakest = " and ".join(f"{kind.replace('_', ' ')}s ({100 * share:.0f}%)" for share, kind in of_class[:2])
-    medians = [format_degrees(errors.median if errors else None) for errors in _no_sym(poses)]
+    medians = [format_degrees(errors.median) for errors in _no_sym(poses)]
     return (
         f"On the {names.shapes} test shapes of {DATASETS[names.dataset]}, each in a random pose, the default model's "
         f"accuracy is **{format_percent(names.ar.accuracy)}** (95% interval {format_interval(names.ar.interval)}), "
@@ -138,7 +137,7 @@ def accuracy() -> str:
     best = [_find_best(dataset) for dataset in DATASETS]
     easier = [format_percent(f.ar.accuracy) for run in best if (f := run.result(ClassificationResult, "paper"))]
     exact = f" (with frames rotated exactly, the first network has {' and '.join(easier)})" if easier else ""
-    return SummaryTable("", head, rows).to_markdown() + (
+    return _table(head, rows) + (
         "\n\nAccuracy on the test shapes; all networks are trained on upright shapes only. Rotated shapes are "
         f"resampled, and their frames are estimated after the rotation{exact}.\n¹ With frames that are rotated with "
         "the points; for ModelNet10 the paper does not say whether shapes are rotated.\n\n"
@@ -160,7 +159,7 @@ def all_accuracy() -> str:
                 cells = [format_percent(found.nr.accuracy), format_percent(found.ar.accuracy)]
                 cells += [format_interval(found.ar.interval), format_percent(found.ar.mean_class)]
                 rows.append([*about, str(found.rotations), *cells])
-        parts.append(f"### {title}\n\n{SummaryTable('', head, rows).to_markdown()}")
+        parts.append(f"### {title}\n\n{_table(head, rows)}")
     since = [[row.method, format_percent(row.ar)] for row in published_figures().since]
     title = "### ModelNet40, since the paper, as published by the methods' authors"
     parts.append(f"{title}\n\n{_table(('method', 'rotated'), since)}")
@@ -236,20 +235,18 @@ def learning_curves() -> str:
 def alignments() -> str:
     """Orientation errors of alignment, ours and those of methods without learning."""
     run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
-    poses, baselines = run.result(RotationResult), run.pose_baselines
-    if poses is None:
-        return NOTHING
-    _, *ours = _no_sym(poses)
-    rows = [["**qecnet**", *map(_median_mean, ours)]]
-    pairs = ""
-    if baselines:
-        for method, found in baselines.same_instance.items():
-            rows.append([method, _median_mean(found.no_sym), _median_mean(baselines.category_level[method].no_sym)])
-        pairs = f", the others on {baselines.pairs_per_class} pairs of each class"
-    return SummaryTable("", ("", *(MODE_NAMES[mode] for mode in MODES[1:])), rows).to_markdown() + (
-        f"\n\nMedian / mean orientation error on {_list(NO_SYM)} of the test split; ours on all pairs{pairs}. A random "
-        "guess has a mean of 126°. The two samplings of one shape share most of their points, which favours "
-        "registration."
+    found = run.pose_baselines
+    assert found is not None
+    methods: dict[str, list[RotationErrors | None]] = {"**qecnet**": [*_no_sym(_result(run, RotationResult))[1:]]}
+    methods |= {name: [of.no_sym, found.category_level[name].no_sym] for name, of in found.same_instance.items()}
+    cells = [
+        [name, *(f"{format_degrees(one.median)} / {format_degrees(one.mean)}" for one in errors if one)]
+        for name, errors in methods.items()
+    ]
+    return _table(("", *(MODE_NAMES[mode] for mode in MODES[1:])), cells) + (
+        f"\n\nMedian / mean orientation error on {_list(NO_SYM)} of the test split; ours on all pairs, the others on "
+        f"{found.pairs_per_class} pairs of each class. A random guess has a mean of 126°. The two samplings of one "
+        "shape share most of their points, which favours registration."
     )
 
 
@@ -269,14 +266,12 @@ def robustness() -> str:
     for run in _list_runs("modelnet10"):
         if (found := run.result(RobustnessResult)) is not None:
             parts.append(f"### {run.network}, {found.shapes} test shapes\n\n{summarize(found).to_markdown()}")
-    return "\n\n".join(parts) or NOTHING
+    return "\n\n".join(parts)
 
 
 def elsewhere() -> str:
     """Furniture that is not from ModelNet."""
     rows = _rows("elsewhere.csv")
-    if not rows:
-        return NOTHING
     models, poses = len({row["number"] for row in rows}), len({row["pose"] for row in rows})
     right = sum(row["class"] == row["named"] for row in rows)
     missed = Counter((row["class"], row["named"]) for row in rows if row["class"] != row["named"])
@@ -300,8 +295,6 @@ def elsewhere_classes() -> str:
 def unknown() -> str:
     """What a threshold on confidence keeps and rejects."""
     rows = _rows("unknown.csv")
-    if not rows:
-        return NOTHING
     columns = {
         "`--min-confidence`": "{min_confidence:g}",
         "known shapes kept": "{kept:.1%}",
@@ -318,9 +311,7 @@ def densities() -> str:
     """Few points and many, before training on both and after: a table for each dataset."""
     rows = _rows("densities.csv")
     datasets = dict.fromkeys(row["dataset"] for row in rows)
-    return (
-        "\n\n".join(_densities_table([row for row in rows if row["dataset"] == name]) for name in datasets) or NOTHING
-    )
+    return "\n\n".join(_densities_table([row for row in rows if row["dataset"] == name]) for name in datasets)
 
 
 def _densities_table(rows: list[dict[str, Figure]]) -> str:
@@ -376,8 +367,6 @@ def vote_candidates() -> str:
 def hundred() -> str:
     """The same file in many poses."""
     rows = _rows("hundred_poses.csv")
-    if not rows:
-        return NOTHING
     columns = {
         "class": "{class}",
         "symmetry": "{symmetry}",
@@ -428,7 +417,7 @@ def bulk() -> str:
 
 def ten_million() -> str:
     """What ten million files take with each command, by `bulk`."""
-    cost = {row["what"]: float(row["ours"]) for row in _measured("bulk")}
+    cost: dict[str, float] = {row["what"]: float(row["ours"]) for row in _measured("bulk")}
     for row in _measured("search_library"):  # a larger graph takes longer for each shape
         built = 1e6 * float(row["build, CPU s"]) / float(row["rows"])
         cost[_KEPT] = max(cost.get(_KEPT, 0.0), built)
@@ -525,12 +514,9 @@ def _measured(benchmark: str, threads: int | None = None) -> list[dict[str, Figu
 def limits() -> str:
     """Where the accuracy of capsules with features is lost: learning, frames, or grossly wrong poses."""
     run = EvaluatedRun(RESULTS / "modelnet10-features")
-    names, poses = run.result(ClassificationResult), run.result(RotationResult)
-    changes = run.result(EquivarianceResult)
-    off = poses.modes.canonical.all.no_sym if poses else None
-    if names is None or changes is None or off is None or run.outcome is None:
-        return NOTHING
-    learned, shares = run.outcome, changes.accuracy
+    names, changes, learned = _result(run, ClassificationResult), _result(run, EquivarianceResult), run.outcome
+    off, shares = _no_sym(_result(run, RotationResult))[0], changes.accuracy
+    assert learned is not None
     far = [sum(off.histogram[-degrees // 5 :]) for degrees in (90, 20)]
     return "\n".join(
         (
@@ -561,86 +547,77 @@ def aims() -> str:
     ten, forty = _find_best("modelnet10"), _find_best("modelnet40")
     rows = []
     for name, run, aim in (("ModelNet10, rotated", ten, 0.94), ("ModelNet40, rotated", forty, 0.905)):
-        found = run.result(ClassificationResult)
-        share = found.ar.accuracy if found else None
+        share = _result(run, ClassificationResult).ar.accuracy
         rows.append([f"{name}: accuracy", f"≥ {format_percent(aim)}", *_against(share, aim, format_percent, more=True)])
-    poses = ten.result(RotationResult)
+    poses = _result(ten, RotationResult)
     for mode, classes, aim in (
         ("siamese", "no_sym", 0.04),
         ("category", "no_sym", 0.06),
         ("siamese", "all_classes", 0.06),
     ):
-        of_mode = getattr(getattr(poses.modes, mode).all, classes) if poses else None
-        mean = (of_mode if classes == "no_sym" else of_mode.symmetric).mean if of_mode else None
+        of_mode = getattr(getattr(poses.modes, mode).all, classes)
+        mean = (of_mode if classes == "no_sym" else of_mode.symmetric).mean
         told = "no-sym" if classes == "no_sym" else "all classes up to symmetry"
         cells = _against(mean, aim, format_error, more=False)
         rows.append([f"{MODE_NAMES[mode]}, {told}: mean orientation error, angle/π", f"≤ {aim:.2f}", *cells])
     degrees = {"canonical": 5.0, "siamese": 1.5, "category": 3.0}
-    for mode, errors in zip(MODES, _no_sym(poses) if poses else (), strict=False):
-        cells = _against(errors.median if errors else None, degrees[mode] / 180, format_degrees, more=False)
+    for mode, errors in zip(MODES, _no_sym(poses), strict=True):
+        cells = _against(errors.median, degrees[mode] / 180, format_degrees, more=False)
         rows.append([f"{MODE_NAMES[mode]}, no-sym: median orientation error", f"≤ {degrees[mode]:g}°", *cells])
-    far = sum(poses.modes.canonical.all.no_sym.histogram[-18:]) if poses and poses.modes.canonical.all.no_sym else None
-    cells = _against(far, 0.02, format_percent, more=False)
+    cells = _against(sum(_no_sym(poses)[0].histogram[-18:]), 0.02, format_percent, more=False)
     rows.append(["against upright, no-sym: off by more than 90°", f"≤ {format_percent(0.02)}", *cells])
     for what, share, aim in _share_aims(ten):
         rows.append([what, f"≥ {format_percent(aim)}", *_against(share, aim, format_percent, more=True)])
-    sets = [float(row["set_holds_pose"]) for row in _upright_rows("modelnet40") if row["set_holds_pose"]]
-    off = abs(sets[0] - 0.9) if sets else None
-    reached = "" if off is None else "yes" if off <= 0.02 else "no"
-    held = format_percent(sets[0] if sets else None)
-    rows.append(["`upright`, ModelNet40: the 90% set holds the pose", "90 ± 2%", held, reached])
+    held = float(_upright_row("modelnet40")["set_holds_pose"])
+    reached = "yes" if abs(held - 0.9) <= 0.02 else "no"
+    rows.append(["`upright`, ModelNet40: the 90% set holds the pose", "90 ± 2%", format_percent(held), reached])
     return _table(("strict protocol, last epoch", "target", "measured", "reached"), rows)
 
 
-def _share_aims(ten: EvaluatedRun) -> Iterator[tuple[str, float | None, float]]:
+def _share_aims(ten: EvaluatedRun) -> Iterator[tuple[str, float, float]]:
     """Shares that should be large, with the target: views, corrupted input, up directions, other furniture."""
     for name, accuracy, up in (("modelnet10", 0.85, 0.8), ("modelnet40", 0.75, 0.8)):
-        found = read_result(RESULTS / name / "evaluation", ViewsResult)
-        scores = found.groups["views"] if found else None
-        yield f"{DATASETS[name]}, views: accuracy", scores.accuracy if scores else None, accuracy
-        yield f"{DATASETS[name]}, views: up within 10°", scores.up10 if scores else None, up
-    corrupted = ten.result(RobustnessResult)
+        scores = _result(EvaluatedRun(RESULTS / name), ViewsResult).groups["views"]
+        yield f"{DATASETS[name]}, views: accuracy", scores.accuracy or 0.0, accuracy
+        yield f"{DATASETS[name]}, views: up within 10°", scores.up10, up
+    levels = _result(ten, RobustnessResult).by_level
     for what, level, aim in (
         ("uneven density (level 4)", ("density", 4.0), 0.85),
         ("500 points", ("points", 500.0), 0.88),
     ):
-        scores = corrupted.by_level.get(level) if corrupted else None
-        yield f"ModelNet10, {what}: accuracy", scores.accuracy if scores else None, aim
+        yield f"ModelNet10, {what}: accuracy", levels[level].accuracy, aim
     for dataset, column, what, aim in (
         ("modelnet40", "within_10", "ModelNet40: up within 10°", 0.88),
         ("modelnet40", "within_10_either_way", "ModelNet40: up within 10°, either way up", 0.92),
         ("scanned_objects", "within_10", "scanned objects: up within 10°", 0.65),
         ("scanned_objects", "first_three", "scanned objects: up among the first three", 0.9),
     ):
-        yield f"`upright`, {what}", next((float(row[column]) for row in _upright_rows(dataset)), None), aim
+        yield f"`upright`, {what}", float(_upright_row(dataset)[column]), aim
     rows = _rows("elsewhere.csv")
     right = sum(row["class"] == row["named"] for row in rows)
-    yield "furniture from another source: accuracy", right / len(rows) if rows else None, 0.99
+    yield "furniture from another source: accuracy", right / len(rows), 0.99
 
 
-def _upright_rows(dataset: str) -> list[dict[str, Figure]]:
+def _upright_row(dataset: str) -> dict[str, Figure]:
     """The row of the model `upright` for all shapes of a dataset."""
     about = {"model": "upright", "dataset": dataset, "part": "all"}
-    return [row for row in _rows("upright.csv") if about.items() <= row.items()]
+    return next(row for row in _rows("upright.csv") if about.items() <= row.items())
 
 
 def views() -> str:
     """Whole shapes against views of one side, for both datasets."""
-    cells: list[list[str]] = []
-    head: tuple[str, ...] = ("model",)
-    for name in ("modelnet10", "modelnet40"):
-        if found := read_result(RESULTS / name / "evaluation", ViewsResult):
-            table = summarize(found)
-            head = ("model", *table.head)
-            cells += [[f"`{name}`", *row] for row in table.rows if row[0] in found.groups]
-    return _table(head, cells)
+    cells = []
+    for name in DATASETS:
+        found = _result(EvaluatedRun(RESULTS / name), ViewsResult)
+        table = summarize(found)
+        cells += [[f"`{name}`", *row] for row in table.rows if row[0] in found.groups]
+    return _table(("model", *table.head), cells)
 
 
 def scanned_views() -> str:
     """The up direction of scanned objects by form, whole and as views."""
     found = read_result(RESULTS / "modelnet40" / "evaluation" / "scanned_objects", ViewsResult)
-    if found is None:
-        return NOTHING
+    assert found is not None
     kinds = {"all": (found.groups["whole"], found.groups["views"])}
     kinds |= {kind: (found.whole_by_kind[kind], of) for kind, of in found.views_by_kind.items()}
     cells = [
@@ -697,9 +674,9 @@ def replication_seeds() -> str:
             figures |= {f"{mode}, {p}": [_mean_error(run, mode, p) for run in runs] for p in ("paper", "strict")}
         names = ", ".join(_link_folder(run, str(run.settings.seed)) for run in runs)
         how = runs[0].settings
-        recipe = f"{how.method.upper() if how.method == 'flare' else how.method} frames, {how.epochs} epochs"
+        recipe = f"{_METHODS.get(how.method, how.method)} frames, {how.epochs} epochs"
         rows.append([recipe, names, *map(_mean_and_deviation, figures, figures.values())])
-    return _table(("recipe", "seeds", *figures), rows) if rows else NOTHING
+    return _table(("recipe", "seeds", *figures), rows)
 
 
 def _mean_and_deviation(name: str, values: Sequence[float | None]) -> str:
@@ -878,24 +855,25 @@ def fill(page: Path) -> str:
     return _BLOCK.sub(replace_block, page.read_text(encoding="utf-8"))
 
 
-def _against(value: float | None, aim: float, form: Callable[[float | None], str], *, more: bool) -> Iterator[str]:
-    yield form(value)
-    yield "" if value is None else "yes" if (value >= aim if more else value <= aim) else "no"
+def _against(value: float, aim: float, form: Callable[[float | None], str], *, more: bool) -> tuple[str, str]:
+    return form(value), "yes" if (value >= aim if more else value <= aim) else "no"
 
 
 def _accuracy(found: ClassificationResult | None, pose: str = "ar", missing: str = DASH) -> str:
     return format_percent(getattr(found, pose).accuracy) if found else missing
 
 
-def _no_sym(poses: RotationResult) -> list[RotationErrors | None]:
+def _result(run: EvaluatedRun, kind: type[R]) -> R:
+    """A result under the strict protocol that a page cannot do without."""
+    found = run.result(kind)
+    if found is None:
+        raise ValueError(f"{run.folder}: {kind.measurement} has not been measured; run make measure")
+    return found
+
+
+def _no_sym(poses: RotationResult) -> list[RotationErrors]:
     """The errors of each mode over all pairs of the classes without symmetry."""
     return [getattr(poses.modes, mode).all.no_sym for mode in MODES]
-
-
-def _median_mean(errors: RotationErrors | None) -> str:
-    if errors is None:
-        return f"{DASH} / {DASH}"
-    return f"{format_degrees(errors.median)} / {format_degrees(errors.mean)}"
 
 
 def _list(kinds: Sequence[str]) -> str:
@@ -904,7 +882,7 @@ def _list(kinds: Sequence[str]) -> str:
 
 
 def _table(head: Iterable[str], rows: Sequence[Sequence[str]]) -> str:
-    return SummaryTable("", tuple(head), rows).to_markdown() if rows else NOTHING
+    return SummaryTable("", tuple(head), rows).to_markdown()
 
 
 def _columns(rows: Iterable[Mapping[str, str]], columns: Mapping[str, str]) -> str:
@@ -926,10 +904,8 @@ def _round(value: float | str, digits: int = 3) -> str:
 
 
 def _rows(name: str) -> list[dict[str, Figure]]:
-    """Read a table of results/; none if it was not made."""
-    if not (path := RESULTS / name).exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
+    """Read a table of results/."""
+    with (RESULTS / name).open(encoding="utf-8", newline="") as file:
         return [{key: Figure(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
 
