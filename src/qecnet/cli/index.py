@@ -28,6 +28,7 @@ from qecnet.cli._options import (
     Timeout,
     Workers,
 )
+from qecnet.cli._output import count_of
 from qecnet.schema import printable
 
 if TYPE_CHECKING:
@@ -100,8 +101,7 @@ def index(
         counts += f", {changes.renamed:,} renamed"
     if failed := progress.failed + changes.failed_before:
         counts += f", {failed:,} failed"
-    shapes = "1 shape" if total == 1 else f"{total:,} shapes"
-    typer.echo(f"{printable(str(path))}: {shapes} ({counts}); {describe_rate(progress)}")
+    typer.echo(f"{printable(str(path))}: {count_of(total, 'shape')} ({counts}); {describe_rate(progress)}")
     if failures.count or changes.failed_before:
         raise typer.Exit(1)
 

@@ -9,7 +9,7 @@ import typer
 from qecnet.cli._files import find_shapes
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Files
-from qecnet.cli._output import print_error
+from qecnet.cli._output import count_of, print_error
 from qecnet.schema import printable
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def _describe(path: Path) -> list[str]:
         f"  minimum {_join(low, ' ')}",
         f"  maximum {_join(high, ' ')}",
         *camera,
-        *(f"  dropped {count:,} {'point' if count == 1 else 'points'} ({why})" for count, why in dropped if count),
+        *(f"  dropped {count_of(count, 'point')} ({why})" for count, why in dropped if count),
     ]
 
 

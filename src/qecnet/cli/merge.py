@@ -9,6 +9,7 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force
+from qecnet.cli._output import count_of
 from qecnet.schema import printable
 
 
@@ -46,4 +47,4 @@ def merge(
         parts = find_shards(results, results.suffix, partial=partial)
         merge_libraries(results, parts, replace=force, partial=partial)
         shards = len(parts)
-    typer.echo(printable(f"{results}: {'1 shard' if shards == 1 else f'{shards:,} shards'} joined"))
+    typer.echo(printable(f"{results}: {count_of(shards, 'shard')} joined"))

@@ -72,10 +72,13 @@ def search(
         if not known.finished:
             note = "is not finished; qec index is at work or was interrupted: run it again to continue"
             typer.echo(printable(f"note: {path}: {note}"), err=True)
-    (_print_json if as_json else _print_table)(found, library, known.classes)
+    if as_json:
+        _print_json(found, library)
+    else:
+        _print_table(found, library, known.classes)
 
 
-def _print_json(found: list[Neighbour], library: Path, classes: Sequence[str]) -> None:
+def _print_json(found: list[Neighbour], library: Path) -> None:
     for one in found:
         row = {
             "file": str(library / one.file),
