@@ -2,7 +2,7 @@
 
     python docs/tables.py
 
-A figure stands between a line `<!-- figures: NAME -->` and a line `<!-- end -->`; NAME is a function of `BLOCKS`.
+A figure stands between a line `<!-- figures: NAME -->` and a line `<!-- end -->`; NAME is one of `BLOCKS`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Literal
+from types import FunctionType
+from typing import Literal, TypeVar
 
 from qecnet import DEFAULT_MODEL
 from qecnet.evaluation import (
@@ -25,6 +26,7 @@ from qecnet.evaluation import (
     ClassificationResult,
     EquivarianceResult,
     EvaluatedRun,
+    Result,
     RetrievalResult,
     RobustnessResult,
     RotationErrors,
@@ -43,21 +45,29 @@ from qecnet.evaluation import (
     summarize,
 )
 
+R = TypeVar("R", bound=Result)
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "results"
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 DATASETS = {"modelnet10": "ModelNet10", "modelnet40": "ModelNet40"}
 KINDS = ("upright", "features", "paper", "var", *published_figures().methods)
 """The kinds of networks in the order of the tables: ours, then the methods that the paper compares with."""
+_METHODS = {"flare": "FLARE"}
 SPEED = ("features", "product", "viewer")
 """The benchmarks of what users wait for."""
 DASH = "–"
-NOTHING = "Not measured yet."
 NOT_MEASURED = "not measured"
 COLUMNS = ("published", "here, paper protocol", "here, strict")
 
 
-def list_runs(dataset: str) -> list[EvaluatedRun]:
+class Figure(str):
+    """A value of a CSV file, which is formatted as a number, or as a dash if there is none."""
+
+    def __format__(self, form: str) -> str:
+        return (format(float(self), form) if self else DASH) if form else str(self)
+
+
+def _list_runs(dataset: str) -> list[EvaluatedRun]:
     """List the runs of results/ that were measured, in the order of `KINDS`."""
     found = [EvaluatedRun(path) for path in sorted(RESULTS.iterdir()) if (path / "evaluation").is_dir()]
     return sorted(
@@ -66,40 +76,38 @@ def list_runs(dataset: str) -> list[EvaluatedRun]:
     )
 
 
-def find_shipped(dataset: str, kind: str) -> EvaluatedRun | None:
+def _find_shipped(dataset: str, kind: str) -> EvaluatedRun | None:
     """Find the run of a kind of network that has the shortest name: its best, or its only one."""
-    of_kind = [run for run in list_runs(dataset) if run.kind == kind]
+    of_kind = [run for run in _list_runs(dataset) if run.kind == kind]
     return min(of_kind, key=lambda run: len(run.name), default=None)
 
 
-def find_best(dataset: str) -> EvaluatedRun:
-    """Find the run of the first kind of network in the order of `list_runs`."""
-    runs = list_runs(dataset)
+def _find_best(dataset: str) -> EvaluatedRun:
+    """Find the run of the first kind of network in the order of `_list_runs`."""
+    runs = _list_runs(dataset)
     return min((run for run in runs if run.kind == runs[0].kind), key=lambda run: len(run.name))
 
 
-def link(run: EvaluatedRun, text: str) -> str:
+def _link(run: EvaluatedRun, text: str) -> str:
     """Link to the run's card if it has one."""
     card = run.folder / "CARD.md"
     return f"[{text}](../results/{run.name}/CARD.md)" if card.exists() else text
 
 
-def count_epochs(run: EvaluatedRun) -> str:
+def _count_epochs(run: EvaluatedRun) -> str:
     """Count the epochs of a run, after those of the run that it started from."""
     own = str(run.outcome.epoch) if run.outcome else DASH
     start = run.settings.start
-    return f"{count_epochs(EvaluatedRun(ROOT / start))} + {own}" if start else own
+    return f"{_count_epochs(EvaluatedRun(ROOT / start))} + {own}" if start else own
 
 
 def headline() -> str:
     """What the default model achieves."""
     run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
-    names, poses = run.result(ClassificationResult), run.result(RotationResult)
-    if names is None or poses is None:
-        return NOTHING
+    names, poses = _result(run, ClassificationResult), _result(run, RotationResult)
     of_class = sorted((share, kind) for kind, share in names.ar.per_class.items() if share is not None)
     weakest = " and ".join(f"{kind.replace('_', ' ')}s ({100 * share:.0f}%)" for share, kind in of_class[:2])
-    medians = [format_degrees(errors.median if errors else None) for errors in _no_sym(poses)]
+    medians = [format_degrees(errors.median) for errors in _no_sym(poses)]
     return (
         f"On the {names.shapes} test shapes of {DATASETS[names.dataset]}, each in a random pose, the default model's "
         f"accuracy is **{format_percent(names.ar.accuracy)}** (95% interval {format_interval(names.ar.interval)}), "
@@ -113,13 +121,12 @@ def accuracy() -> str:
     rows = []
     brief = {row["run"] for row in _rows("baselines.csv")}  # comparable with each other only
     for kind in KINDS:
-        runs = [find_shipped(dataset, kind) for dataset in DATASETS]
+        runs = [_find_shipped(dataset, kind) for dataset in DATASETS]
         runs = [None if run and run.folder.name in brief else run for run in runs]
         if any(runs):
             name = next(run.title for run in runs if run)
             found = [run.result(ClassificationResult) if run else None for run in runs]
-            cells = [format_percent(getattr(r, w).accuracy if r else None) for r in found for w in ("nr", "ar")]
-            rows.append([name, *cells])
+            rows.append([name, *(_accuracy(one, pose) for one in found for pose in ("nr", "ar"))])
     published = next(row for row in published_figures().classification if row.method == "QEC")
     (ten,) = (row.accuracy for row in published_figures().robustness if (row.kind, row.level) == ("frames", 1))
     ours = [DASH, format_percent(ten), format_percent(published.nr), format_percent(published.ar)]
@@ -127,10 +134,10 @@ def accuracy() -> str:
     rows.insert(paper + 1, ["QEC, as published ¹", *ours])
     head = ("", *(f"{name}, {pose}" for name in DATASETS.values() for pose in ("upright", "rotated")))
     rows[0][0] = f"**{rows[0][0]}**"
-    best = [find_best(dataset) for dataset in DATASETS]
+    best = [_find_best(dataset) for dataset in DATASETS]
     easier = [format_percent(f.ar.accuracy) for run in best if (f := run.result(ClassificationResult, "paper"))]
     exact = f" (with frames rotated exactly, the first network has {' and '.join(easier)})" if easier else ""
-    return SummaryTable("", head, rows).to_markdown() + (
+    return _table(head, rows) + (
         "\n\nAccuracy on the test shapes; all networks are trained on upright shapes only. Rotated shapes are "
         f"resampled, and their frames are estimated after the rotation{exact}.\n¹ With frames that are rotated with "
         "the points; for ModelNet10 the paper does not say whether shapes are rotated.\n\n"
@@ -146,36 +153,36 @@ def all_accuracy() -> str:
     head = ("network", "parameters", "epochs", "protocol", "rotated views", *measured)
     for dataset, title in DATASETS.items():
         rows = []
-        for run in list_runs(dataset):
+        for run in _list_runs(dataset):
             for protocol, found in run.results(ClassificationResult).items():
-                about = [link(run, run.network), f"{found.model.parameters:,}", count_epochs(run), protocol]
+                about = [_link(run, run.network), f"{found.model.parameters:,}", _count_epochs(run), protocol]
                 cells = [format_percent(found.nr.accuracy), format_percent(found.ar.accuracy)]
                 cells += [format_interval(found.ar.interval), format_percent(found.ar.mean_class)]
                 rows.append([*about, str(found.rotations), *cells])
-        parts.append(f"### {title}\n\n{SummaryTable('', head, rows).to_markdown()}")
+        parts.append(f"### {title}\n\n{_table(head, rows)}")
     since = [[row.method, format_percent(row.ar)] for row in published_figures().since]
     title = "### ModelNet40, since the paper, as published by the methods' authors"
     parts.append(f"{title}\n\n{_table(('method', 'rotated'), since)}")
     return "\n\n".join(parts)
 
 
-def table_1() -> str:
+def table_one() -> str:
     """Each method of Table 1 as published and as measured here."""
     rows = []
-    for row in compare_accuracy(list_runs("modelnet40")):
+    for row in compare_accuracy(_list_runs("modelnet40")):
         known = row.published
-        cells = [link(row.run, row.method) if row.run else row.method]
+        cells = [_link(row.run, row.method) if row.run else row.method]
         cells += [format_percent(known.nr if known else None), format_percent(row.published_ar)]
         for found in (row.measured("paper"), row.measured("strict")):
-            cells += [format_percent(getattr(found, w).accuracy) if found else NOT_MEASURED for w in ("nr", "ar")]
+            cells += [_accuracy(found, pose, NOT_MEASURED) for pose in ("nr", "ar")]
         rows.append(cells)
     return _table(("method", *(f"{where}, {pose}" for where in COLUMNS for pose in ("upright", "rotated"))), rows)
 
 
-def table_2() -> str:
+def table_two() -> str:
     """Each method of Table 2 as published and as measured here."""
     rows = []
-    for row in compare_errors(list_runs("modelnet10")):
+    for row in compare_errors(_list_runs("modelnet10")):
         cells = [row.method, f"{row.published.average:.2f}", f"{row.published.no_sym:.2f}"]
         for found in (row.measured["paper"], row.measured["strict"]):
             errors = (found.all_classes, found.no_sym) if found else (None, None)
@@ -187,26 +194,26 @@ def table_2() -> str:
 def budgets() -> str:
     """What training the other methods took."""
     published = {row.method: f"{row.parameters:,}" for row in published_figures().classification}
-    rows = []
-    costs_of = _rows("baselines.csv")
-    common = Counter(float(row["allowed"]) for row in costs_of).most_common(1)
-    for row in costs_of:
+    rows = _rows("baselines.csv")
+    common = Counter(float(row["allowed"]) for row in rows).most_common(1)
+    for row in rows:
         name = name_network(row["network"])
-        minutes = f"{float(row['minutes']):.1f} of {float(row['allowed']):g}"
-        longer = " (longer)" if float(row["allowed"]) > common[0][0] else ""
-        about = [name, DATASETS.get(row["dataset"], row["dataset"]), published.get(name, DASH)]
-        costs = [f"{int(row['parameters']):,}", minutes + longer, row["epochs"], row["threads"]]
-        rows.append([*about, *costs, f"{float(row['milliseconds']):.1f}"])
-    head = (
-        "method",
-        "trained on",
-        "parameters, published",
-        "parameters, here",
-        "processor minutes",
-        "epochs",
-        "threads",
+        row["network"], row["published"] = Figure(name), Figure(published.get(name, DASH))
+        row["dataset"] = Figure(DATASETS.get(row["dataset"], row["dataset"]))
+        row["longer"] = Figure(" (longer)" if float(row["allowed"]) > common[0][0] else "")
+    return _columns(
+        rows,
+        {
+            "method": "{network}",
+            "trained on": "{dataset}",
+            "parameters, published": "{published}",
+            "parameters, here": "{parameters:,.0f}",
+            "processor minutes": "{minutes:.1f} of {allowed:g}{longer}",
+            "epochs": "{epochs}",
+            "threads": "{threads}",
+            "processor ms per shape": "{milliseconds:.1f}",
+        },
     )
-    return _table((*head, "processor ms per shape"), rows)
 
 
 def learning_curves() -> str:
@@ -228,47 +235,43 @@ def learning_curves() -> str:
 def alignments() -> str:
     """Orientation errors of alignment, ours and those of methods without learning."""
     run = EvaluatedRun(RESULTS / DEFAULT_MODEL)
-    poses, baselines = run.result(RotationResult), run.pose_baselines
-    if poses is None:
-        return NOTHING
-    _, *ours = _no_sym(poses)
-    rows = [["**qecnet**", *map(_median_mean, ours)]]
-    pairs = ""
-    if baselines:
-        for method, found in baselines.same_instance.items():
-            rows.append([method, _median_mean(found.no_sym), _median_mean(baselines.category_level[method].no_sym)])
-        pairs = f", the others on {baselines.pairs_per_class} pairs of each class"
-    return SummaryTable("", ("", *(MODE_NAMES[mode] for mode in MODES[1:])), rows).to_markdown() + (
-        f"\n\nMedian / mean orientation error on {_list(NO_SYM)} of the test split; ours on all pairs{pairs}. A random "
-        "guess has a mean of 126°. The two samplings of one shape share most of their points, which favours "
-        "registration."
+    found = run.pose_baselines
+    assert found is not None
+    methods: dict[str, list[RotationErrors | None]] = {"**qecnet**": [*_no_sym(_result(run, RotationResult))[1:]]}
+    methods |= {name: [of.no_sym, found.category_level[name].no_sym] for name, of in found.same_instance.items()}
+    cells = [
+        [name, *(f"{format_degrees(one.median)} / {format_degrees(one.mean)}" for one in errors if one)]
+        for name, errors in methods.items()
+    ]
+    return _table(("", *(MODE_NAMES[mode] for mode in MODES[1:])), cells) + (
+        f"\n\nMedian / mean orientation error on {_list(NO_SYM)} of the test split; ours on all pairs, the others on "
+        f"{found.pairs_per_class} pairs of each class. A random guess has a mean of 126°. The two samplings of one "
+        "shape share most of their points, which favours registration."
     )
 
 
 def all_poses() -> str:
     """Every run's orientation errors."""
     rows = []
-    for run in list_runs("modelnet10"):
+    for run in _list_runs("modelnet10"):
         for found in run.results(RotationResult).values():
             table = summarize(found)
-            rows += [[link(run, run.network), *row] for row in table.rows]
+            rows += [[_link(run, run.network), *row] for row in table.rows]
     return SummaryTable("", ("method", *table.head), rows, labels=4).to_markdown()
 
 
 def robustness() -> str:
     """Every run that was measured on corrupted input."""
     parts = []
-    for run in list_runs("modelnet10"):
+    for run in _list_runs("modelnet10"):
         if (found := run.result(RobustnessResult)) is not None:
             parts.append(f"### {run.network}, {found.shapes} test shapes\n\n{summarize(found).to_markdown()}")
-    return "\n\n".join(parts) or NOTHING
+    return "\n\n".join(parts)
 
 
 def elsewhere() -> str:
     """Furniture that is not from ModelNet."""
     rows = _rows("elsewhere.csv")
-    if not rows:
-        return NOTHING
     models, poses = len({row["number"] for row in rows}), len({row["pose"] for row in rows})
     right = sum(row["class"] == row["named"] for row in rows)
     missed = Counter((row["class"], row["named"]) for row in rows if row["class"] != row["named"])
@@ -292,16 +295,15 @@ def elsewhere_classes() -> str:
 def unknown() -> str:
     """What a threshold on confidence keeps and rejects."""
     rows = _rows("unknown.csv")
-    if not rows:
-        return NOTHING
-    head = ("`--min-confidence`", "known shapes kept", "accuracy on these", "unknown shapes labelled unknown")
-    cells = [
-        [f"{float(row['min_confidence']):g}", *(format_percent(float(row[k])) for k in ("kept", "right", "refused"))]
-        for row in rows
-    ]
+    columns = {
+        "`--min-confidence`": "{min_confidence:g}",
+        "known shapes kept": "{kept:.1%}",
+        "accuracy on these": "{right:.1%}",
+        "unknown shapes labelled unknown": "{refused:.1%}",
+    }
     return (
         f"ModelNet40's test split, each shape in a random pose: {rows[0]['known']} shapes of the ten classes that "
-        f"`{rows[0]['model']}` knows, {rows[0]['unknown']} of the thirty others.\n\n" + _table(head, cells)
+        f"`{rows[0]['model']}` knows, {rows[0]['unknown']} of the thirty others.\n\n" + _columns(rows, columns)
     )
 
 
@@ -309,20 +311,17 @@ def densities() -> str:
     """Few points and many, before training on both and after: a table for each dataset."""
     rows = _rows("densities.csv")
     datasets = dict.fromkeys(row["dataset"] for row in rows)
-    return (
-        "\n\n".join(_densities_table([row for row in rows if row["dataset"] == name]) for name in datasets) or NOTHING
-    )
+    return "\n\n".join(_densities_table([row for row in rows if row["dataset"] == name]) for name in datasets)
 
 
-def _densities_table(rows: list[dict[str, str]]) -> str:
+def _densities_table(rows: list[dict[str, Figure]]) -> str:
     """Runs on one dataset, so that the columns are numbers of points that its clouds really have."""
     points = list(dict.fromkeys(row["points"] for row in rows))
-    cells = []
-    for run in dict.fromkeys(row["run"] for row in rows):
-        by_points = {row["points"]: row for row in rows if row["run"] == run}
-        accuracies = (format_percent(float(by_points[count]["right"])) for count in points)
-        cells.append([f"`{run}`", *accuracies, *(f"{float(by_points[count]['pose']):.3f}" for count in points)])
-    first, *others = (f"{int(count):,}" for count in points)
+    cells = [
+        [f"`{run}`", *(f"{of[n]['right']:.1%}" for n in points), *(f"{of[n]['pose']:.3f}" for n in points)]
+        for run, of in _pivot(rows, "run", "points").items()
+    ]
+    first, *others = (f"{count:,.0f}" for count in points)
     head = [name for what in ("accuracy", "orientation error") for name in (f"{what}: {first} points", *others)]
     return _table(["run", *head], cells)
 
@@ -330,78 +329,68 @@ def _densities_table(rows: list[dict[str, str]]) -> str:
 def upright() -> str:
     """Which way is up, by model and dataset."""
     names = {"modelnet40": "ModelNet40, test split", "scanned_objects": "Google Scanned Objects, test half"}
-    up = ("within_5", "within_10", "within_10_either_way", "first_three", "off_by_90")
-    shares = (*up, "set_holds_pose", "set_holds_up")
-    rows = [
-        [
-            f"`{row['model']}`",
-            names[row["dataset"]] + ("" if row["part"] == "all" else f", {row['part']}"),
-            row["shapes"],
-            f"{float(row['median']):.1f}°",
-            *(format_percent(float(row[share]) if row[share] else None) for share in shares),
-            f"{float(row['set_size']):.1f}",
-        ]
-        for row in _rows("upright.csv")
-    ]
-    head = ("model", "shapes in random poses", "number", "median", "within 5°", "within 10°", "10°, either way up")
-    return _table((*head, "10°, first three", "off by over 90°", "90% set: pose", "90% set: up", "poses in it"), rows)
+    rows = _rows("upright.csv")
+    parts = ["" if row["part"] == "all" else f", {row['part']}" for row in rows]
+    return _columns(
+        [row | {"dataset": names[row["dataset"]] + part} for row, part in zip(rows, parts, strict=True)],
+        {
+            "model": "`{model}`",
+            "shapes in random poses": "{dataset}",
+            "number": "{shapes}",
+            "median": "{median:.1f}°",
+            "within 5°": "{within_5:.1%}",
+            "within 10°": "{within_10:.1%}",
+            "10°, either way up": "{within_10_either_way:.1%}",
+            "10°, first three": "{first_three:.1%}",
+            "off by over 90°": "{off_by_90:.1%}",
+            "90% set: pose": "{set_holds_pose:.1%}",
+            "90% set: up": "{set_holds_up:.1%}",
+            "poses in it": "{set_size:.1f}",
+        },
+    )
 
 
 def upright_parts() -> str:
     """What each part of the network that verifies candidates adds."""
-    rows = [
-        [
-            row["part"],
-            *(format_percent(float(row[share])) for share in ("within_5", "within_10")),
-            f"{float(row['median']):.1f}°",
-            format_percent(float(row["accuracy"]) if row["accuracy"] else None),
-        ]
-        for row in _rows("upright_parts.csv")
-    ]
-    return _table(("answer by", "up within 5°", "up within 10°", "median", "accuracy"), rows)
+    up = {"up within 5°": "{within_5:.1%}", "up within 10°": "{within_10:.1%}", "median": "{median:.1f}°"}
+    return _columns(_rows("upright_parts.csv"), {"answer by": "{part}", **up, "accuracy": "{accuracy:.1%}"})
 
 
 def vote_candidates() -> str:
     """Whether modes of votes would add the true up direction to the candidates."""
-    head = ("training shapes held out", "number", "candidates", "votes", "both", "candidates a shape", "votes a shape")
-    sources = ("candidates", "votes", "both")
-    cells = [
-        [
-            *(row["shapes"], row["number"]),
-            *(format_percent(float(row[source])) for source in sources),
-            *(row["mean_candidates"], row["mean_modes"]),
-        ]
-        for row in _rows("vote_candidates.csv")
-    ]
-    return _table(head, cells) if cells else NOTHING
+    columns = {"training shapes held out": "{shapes}", "number": "{number}"}
+    columns |= {source: f"{{{source}:.1%}}" for source in ("candidates", "votes", "both")}
+    columns |= {"candidates a shape": "{mean_candidates}", "votes a shape": "{mean_modes}"}
+    return _columns(_rows("vote_candidates.csv"), columns)
 
 
 def hundred() -> str:
     """The same file in many poses."""
     rows = _rows("hundred_poses.csv")
-    head = ["class", "symmetry", "accuracy", "same class", "spread of confidence"]
-    head += [f"orientation error, {which}" for which in ("median", "95%", "largest")]
-    cells = [
-        [row["class"].replace("_", " "), row["symmetry"] or DASH]
-        + [format_percent(float(row[which])) for which in ("right", "same")]
-        + [f"{float(row['spread']):.3f}", *(f"{float(row[which]):.1f}°" for which in ("median", "p95", "largest"))]
-        for row in rows
-    ]
-    if not rows:
-        return NOTHING
+    columns = {
+        "class": "{class}",
+        "symmetry": "{symmetry}",
+        "accuracy": "{right:.1%}",
+        "same class": "{same:.1%}",
+        "spread of confidence": "{spread:.3f}",
+        "orientation error, median": "{median:.1f}°",
+        "orientation error, 95%": "{p95:.1f}°",
+        "orientation error, largest": "{largest:.1f}°",
+    }
+    words = ({"class": row["class"].replace("_", " "), "symmetry": row["symmetry"] or DASH} for row in rows)
     shapes, poses = rows[0]["shapes"], rows[0]["poses"]
     about = f"Model: `{rows[0]['model']}`; shapes of each class: {shapes}; poses of each shape: {poses}."
-    return f"{about}\n\n{_table(head, cells)}"
+    return f"{about}\n\n{_columns([row | word for row, word in zip(rows, words, strict=True)], columns)}"
 
 
 def calibration() -> str:
     """How far confidence is from accuracy."""
     rows = []
-    for run in (run for dataset in DATASETS for run in list_runs(dataset)):
+    for run in (run for dataset in DATASETS for run in _list_runs(dataset)):
         if (found := run.result(CalibrationResult)) is not None:
             parts = (found.held_out.before, found.held_out.after, found.test.before, found.test.after)
             cells = [f"{found.temperature:g}", *(f"{scores.ece:.3f}" for scores in parts)]
-            rows.append([link(run, run.name), *cells])
+            rows.append([_link(run, run.name), *cells])
     return _table(("model", "temperature", "held out, before", "held out, after", "test, before", "test, after"), rows)
 
 
@@ -410,16 +399,14 @@ def speed() -> str:
     rows = []
     for path in sorted(path for what in SPEED for path in RESULTS.glob(f"bench_{what}_*.csv")):
         for row in _rows(path.name):
-            measured, of_it = (f"{float(row[k]):,.3g}" if row[k] else "" for k in ("ours", "of it"))
-            beside = f"{row['reference']}: {of_it}" if row["reference"] else ""
-            rows.append([row["what"], f"{measured} {row['unit']}", row["aim"], beside])
+            beside = f"{row['reference']}: {row['of it']:,.3g}" if row["reference"] else ""
+            rows.append([row["what"], f"{row['ours']:,.3g} {row['unit']}", row["aim"], beside])
     return _table(("what", "measured", "target", "for comparison, in the same run"), rows)
 
 
 def startup() -> str:
     """Processor time of a cold start, with torch and without."""
-    rows = [[row["what"], f"{row['processor_seconds']} s"] for row in _rows("startup.csv")]
-    return _table(("a new process", "processor time"), rows)
+    return _columns(_rows("startup.csv"), {"a new process": "{what}", "processor time": "{processor_seconds} s"})
 
 
 def bulk() -> str:
@@ -430,7 +417,7 @@ def bulk() -> str:
 
 def ten_million() -> str:
     """What ten million files take with each command, by `bulk`."""
-    cost = {row["what"]: float(row["ours"]) for row in _measured("bulk")}
+    cost: dict[str, float] = {row["what"]: float(row["ours"]) for row in _measured("bulk")}
     for row in _measured("search_library"):  # a larger graph takes longer for each shape
         built = 1e6 * float(row["build, CPU s"]) / float(row["rows"])
         cost[_KEPT] = max(cost.get(_KEPT, 0.0), built)
@@ -469,8 +456,8 @@ _PLANS = {
 
 def retrieval() -> str:
     """How well descriptors find shapes of the same class: of each model that was measured, and without learning."""
-    found = [(run, result) for run in list_runs("modelnet40") if (result := run.result(RetrievalResult)) is not None]
-    methods = [(link(run, f"model `{run.name}`"), result.methods["model"]) for run, result in found]
+    found = [(run, result) for run in _list_runs("modelnet40") if (result := run.result(RetrievalResult)) is not None]
+    methods = [(_link(run, f"model `{run.name}`"), result.methods["model"]) for run, result in found]
     methods += [one for _, result in found[:1] for one in result.methods.items() if one[0] != "model"]
     rows = [
         [
@@ -487,17 +474,12 @@ def retrieval() -> str:
 def search() -> str:
     """Libraries for vector search, and our index, on one set of descriptors."""
     compared = [row for row in _measured("search") if row["engine"] != "library"]
-    rows = [
-        [
-            _ENGINES.get(row["engine"], row["engine"]),
-            f"{int(row['rows']):,}",
-            f"{float(row['recall@10']):.4f}",
-            *(f"{float(row[name]):,.3g}" for name in ("ms per query", "open, s")),
-            *(f"{float(row[name]):,.0f}" for name in _SEARCH_COSTS),
-        ]
-        for row in (*compared, *_measured("search_million"), *_measured("search_library"))
-    ]
-    return _table(("", "shapes", "recall@10", "ms per query", "open, s", *_SEARCH_COSTS), rows)
+    rows = (*compared, *_measured("search_million"), *_measured("search_library"))
+    columns = {"": "{engine}", "shapes": "{rows:,.0f}", "recall@10": "{recall@10:.4f}"}
+    columns |= {name: f"{{{name}:,.3g}}" for name in ("ms per query", "open, s")}
+    costs = ("bytes per shape", "memory added, MB", "not mapped, MB", "build, CPU s")
+    columns |= {name: f"{{{name}:,.0f}}" for name in costs}
+    return _columns([row | {"engine": _ENGINES.get(row["engine"], row["engine"])} for row in rows], columns)
 
 
 _ENGINES = {
@@ -507,31 +489,22 @@ _ENGINES = {
     "usearch": "usearch, HNSW",
     "library": "**our index**",
 }
-_SEARCH_COSTS = ("bytes per shape", "memory added, MB", "not mapped, MB", "build, CPU s")
 
 
 def search_filters() -> str:
     """Search with filters in our index of a million shapes."""
-    rows = [
-        [
-            row["filter"],
-            f"{float(row['share that matches']):.2%}",
-            f"{float(row['recall@10']):.4f}",
-            *(f"{float(row[name]):,.1f}" for name in ("ms per query", "slowest, ms")),
-        ]
-        for row in _measured("search_filters")
-    ]
-    return _table(("filter", "shapes that match", "recall@10", "ms per query", "slowest, ms"), rows)
+    columns = {"filter": "{filter}", "shapes that match": "{share that matches:.2%}", "recall@10": "{recall@10:.4f}"}
+    columns |= {name: f"{{{name}:,.1f}}" for name in ("ms per query", "slowest, ms")}
+    return _columns(_measured("search_filters"), columns)
 
 
 def search_opening() -> str:
     """Opening our index of a million shapes, with its files in memory and without."""
     names = ("open and first search, s", "slowest, s", "read from the disk, MB")
-    rows = [[row["files"], *(f"{float(row[name]):,.3g}" for name in names)] for row in _measured("search_opening")]
-    return _table(("files", *names), rows)
+    return _columns(_measured("search_opening"), {"files": "{files}"} | {name: f"{{{name}:,.3g}}" for name in names})
 
 
-def _measured(benchmark: str, threads: int | None = None) -> list[dict[str, str]]:
+def _measured(benchmark: str, threads: int | None = None) -> list[dict[str, Figure]]:
     """The rows of a benchmark, on the first machine of those that it ran on; their names have no underscore."""
     machines = f"*-{threads}-threads" if threads else "*"
     names = (path.name for path in sorted(RESULTS.glob(f"bench_{benchmark}_{machines}.csv")))
@@ -541,12 +514,9 @@ def _measured(benchmark: str, threads: int | None = None) -> list[dict[str, str]
 def limits() -> str:
     """Where the accuracy of capsules with features is lost: learning, frames, or grossly wrong poses."""
     run = EvaluatedRun(RESULTS / "modelnet10-features")
-    names, poses = run.result(ClassificationResult), run.result(RotationResult)
-    changes = run.result(EquivarianceResult)
-    off = poses.modes.canonical.all.no_sym if poses else None
-    if names is None or changes is None or off is None or run.outcome is None:
-        return NOTHING
-    learned, shares = run.outcome, changes.accuracy
+    names, changes, learned = _result(run, ClassificationResult), _result(run, EquivarianceResult), run.outcome
+    off, shares = _no_sym(_result(run, RotationResult))[0], changes.accuracy
+    assert learned is not None
     far = [sum(off.histogram[-degrees // 5 :]) for degrees in (90, 20)]
     return "\n".join(
         (
@@ -568,98 +538,86 @@ def limits() -> str:
 
 def ablation() -> str:
     """What each idea of the network with features contributes."""
-    cells = [
-        [
-            *(row["variant"], f"{int(row['parameters']):,}", format_percent(float(row["validation_ar"]))),
-            format_error(float(row["validation_pose"])),
-        ]
-        for row in _rows("ablation.csv")
-    ]
-    return _table(("variant", "parameters", "accuracy", "orientation error, angle/π"), cells)
+    columns = {"variant": "{variant}", "parameters": "{parameters:,.0f}", "accuracy": "{validation_ar:.1%}"}
+    return _columns(_rows("ablation.csv"), columns | {"orientation error, angle/π": "{validation_pose:.3f}"})
 
 
 def aims() -> str:
     """Targets and what was reached."""
-    ten, forty = find_best("modelnet10"), find_best("modelnet40")
+    ten, forty = _find_best("modelnet10"), _find_best("modelnet40")
     rows = []
     for name, run, aim in (("ModelNet10, rotated", ten, 0.94), ("ModelNet40, rotated", forty, 0.905)):
-        found = run.result(ClassificationResult)
-        share = found.ar.accuracy if found else None
+        share = _result(run, ClassificationResult).ar.accuracy
         rows.append([f"{name}: accuracy", f"≥ {format_percent(aim)}", *_against(share, aim, format_percent, more=True)])
-    poses = ten.result(RotationResult)
+    poses = _result(ten, RotationResult)
     for mode, classes, aim in (
         ("siamese", "no_sym", 0.04),
         ("category", "no_sym", 0.06),
         ("siamese", "all_classes", 0.06),
     ):
-        of_mode = getattr(getattr(poses.modes, mode).all, classes) if poses else None
-        mean = (of_mode if classes == "no_sym" else of_mode.symmetric).mean if of_mode else None
+        of_mode = getattr(getattr(poses.modes, mode).all, classes)
+        mean = (of_mode if classes == "no_sym" else of_mode.symmetric).mean
         told = "no-sym" if classes == "no_sym" else "all classes up to symmetry"
         cells = _against(mean, aim, format_error, more=False)
         rows.append([f"{MODE_NAMES[mode]}, {told}: mean orientation error, angle/π", f"≤ {aim:.2f}", *cells])
     degrees = {"canonical": 5.0, "siamese": 1.5, "category": 3.0}
-    for mode, errors in zip(MODES, _no_sym(poses) if poses else (), strict=False):
-        cells = _against(errors.median if errors else None, degrees[mode] / 180, format_degrees, more=False)
+    for mode, errors in zip(MODES, _no_sym(poses), strict=True):
+        cells = _against(errors.median, degrees[mode] / 180, format_degrees, more=False)
         rows.append([f"{MODE_NAMES[mode]}, no-sym: median orientation error", f"≤ {degrees[mode]:g}°", *cells])
-    far = sum(poses.modes.canonical.all.no_sym.histogram[-18:]) if poses and poses.modes.canonical.all.no_sym else None
-    cells = _against(far, 0.02, format_percent, more=False)
+    cells = _against(sum(_no_sym(poses)[0].histogram[-18:]), 0.02, format_percent, more=False)
     rows.append(["against upright, no-sym: off by more than 90°", f"≤ {format_percent(0.02)}", *cells])
     for what, share, aim in _share_aims(ten):
         rows.append([what, f"≥ {format_percent(aim)}", *_against(share, aim, format_percent, more=True)])
-    sets = [float(row["set_holds_pose"]) for row in _upright_rows("modelnet40") if row["set_holds_pose"]]
-    off = abs(sets[0] - 0.9) if sets else None
-    reached = "" if off is None else "yes" if off <= 0.02 else "no"
-    held = format_percent(sets[0] if sets else None)
-    rows.append(["`upright`, ModelNet40: the 90% set holds the pose", "90 ± 2%", held, reached])
+    held = float(_upright_row("modelnet40")["set_holds_pose"])
+    reached = "yes" if abs(held - 0.9) <= 0.02 else "no"
+    rows.append(["`upright`, ModelNet40: the 90% set holds the pose", "90 ± 2%", format_percent(held), reached])
     return _table(("strict protocol, last epoch", "target", "measured", "reached"), rows)
 
 
-def _share_aims(ten: EvaluatedRun) -> Iterator[tuple[str, float | None, float]]:
+def _share_aims(ten: EvaluatedRun) -> Iterator[tuple[str, float, float]]:
     """Shares that should be large, with the target: views, corrupted input, up directions, other furniture."""
     for name, accuracy, up in (("modelnet10", 0.85, 0.8), ("modelnet40", 0.75, 0.8)):
-        found = read_result(RESULTS / name / "evaluation", ViewsResult)
-        scores = found.groups["views"] if found else None
-        yield f"{DATASETS[name]}, views: accuracy", scores.accuracy if scores else None, accuracy
-        yield f"{DATASETS[name]}, views: up within 10°", scores.up10 if scores else None, up
-    corrupted = ten.result(RobustnessResult)
-    shares = {(row.kind, row.level): row.accuracy for row in corrupted.levels} if corrupted else {}
-    yield "ModelNet10, uneven density (level 4): accuracy", shares.get(("density", 4.0)), 0.85
-    yield "ModelNet10, 500 points: accuracy", shares.get(("points", 500.0)), 0.88
+        scores = _result(EvaluatedRun(RESULTS / name), ViewsResult).groups["views"]
+        yield f"{DATASETS[name]}, views: accuracy", scores.accuracy or 0.0, accuracy
+        yield f"{DATASETS[name]}, views: up within 10°", scores.up10, up
+    levels = _result(ten, RobustnessResult).by_level
+    for what, level, aim in (
+        ("uneven density (level 4)", ("density", 4.0), 0.85),
+        ("500 points", ("points", 500.0), 0.88),
+    ):
+        yield f"ModelNet10, {what}: accuracy", levels[level].accuracy, aim
     for dataset, column, what, aim in (
         ("modelnet40", "within_10", "ModelNet40: up within 10°", 0.88),
         ("modelnet40", "within_10_either_way", "ModelNet40: up within 10°, either way up", 0.92),
         ("scanned_objects", "within_10", "scanned objects: up within 10°", 0.65),
         ("scanned_objects", "first_three", "scanned objects: up among the first three", 0.9),
     ):
-        yield f"`upright`, {what}", next((float(row[column]) for row in _upright_rows(dataset)), None), aim
+        yield f"`upright`, {what}", float(_upright_row(dataset)[column]), aim
     rows = _rows("elsewhere.csv")
     right = sum(row["class"] == row["named"] for row in rows)
-    yield "furniture from another source: accuracy", right / len(rows) if rows else None, 0.99
+    yield "furniture from another source: accuracy", right / len(rows), 0.99
 
 
-def _upright_rows(dataset: str) -> list[dict[str, str]]:
+def _upright_row(dataset: str) -> dict[str, Figure]:
     """The row of the model `upright` for all shapes of a dataset."""
     about = {"model": "upright", "dataset": dataset, "part": "all"}
-    return [row for row in _rows("upright.csv") if about.items() <= row.items()]
+    return next(row for row in _rows("upright.csv") if about.items() <= row.items())
 
 
 def views() -> str:
     """Whole shapes against views of one side, for both datasets."""
-    cells: list[list[str]] = []
-    head: tuple[str, ...] = ("model",)
-    for name in ("modelnet10", "modelnet40"):
-        if found := read_result(RESULTS / name / "evaluation", ViewsResult):
-            table = summarize(found)
-            head = ("model", *table.head)
-            cells += [[f"`{name}`", *row] for row in table.rows if row[0] in found.groups]
-    return _table(head, cells)
+    cells = []
+    for name in DATASETS:
+        found = _result(EvaluatedRun(RESULTS / name), ViewsResult)
+        table = summarize(found)
+        cells += [[f"`{name}`", *row] for row in table.rows if row[0] in found.groups]
+    return _table(("model", *table.head), cells)
 
 
 def scanned_views() -> str:
     """The up direction of scanned objects by form, whole and as views."""
     found = read_result(RESULTS / "modelnet40" / "evaluation" / "scanned_objects", ViewsResult)
-    if found is None:
-        return NOTHING
+    assert found is not None
     kinds = {"all": (found.groups["whole"], found.groups["views"])}
     kinds |= {kind: (found.whole_by_kind[kind], of) for kind, of in found.views_by_kind.items()}
     cells = [
@@ -671,28 +629,23 @@ def scanned_views() -> str:
 
 def view_frames() -> str:
     """How repeatable frames are on views, by the rule of sign and the centre."""
-    names = ("as_the_whole", "as_another_view", "accuracy", "up_within_10")
-    cells = [
-        [row["normals, centre"], *(format_percent(float(row[name])) for name in names)]
-        for row in _rows("view_frames.csv")
-    ]
-    head = ("normals, centre", "frames as on the whole", "frames as on another view", "accuracy", "up within 10°")
-    return _table(head, cells)
+    frames = {"frames as on the whole": "{as_the_whole:.1%}", "frames as on another view": "{as_another_view:.1%}"}
+    columns = {"normals, centre": "{normals, centre}", **frames, "accuracy": "{accuracy:.1%}"}
+    return _columns(_rows("view_frames.csv"), columns | {"up within 10°": "{up_within_10:.1%}"})
 
 
 def partial_scans() -> str:
     """Success on two partial scans of one object, by their overlap."""
     rows = _rows("partial_scans.csv")
-    parts = dict.fromkeys(row["overlap"] for row in rows)
-    cells = []
-    for method in dict.fromkeys(row["method"] for row in rows):
-        of = {row["overlap"]: row for row in rows if row["method"] == method}
-        cells.append([method, *(format_percent(float(of[p]["within_15"])) for p in parts), of["all"]["milliseconds"]])
     counts = {row["overlap"]: row["pairs"] for row in rows}
-    return _table(("method", *(f"{part} ({counts[part]})" for part in parts), "ms"), cells)
+    cells = [
+        [method, *(f"{of[part]['within_15']:.1%}" for part in counts), of["all"]["milliseconds"]]
+        for method, of in _pivot(rows, "method", "overlap").items()
+    ]
+    return _table(("method", *(f"{part} ({pairs})" for part, pairs in counts.items()), "ms"), cells)
 
 
-def list_replications() -> list[EvaluatedRun]:
+def _list_replications() -> list[EvaluatedRun]:
     """List the training runs of the paper's network."""
     folders = [*sorted((RESULTS / "replication").iterdir()), *(RESULTS / f"{name}-paper" for name in DATASETS)]
     return [*map(EvaluatedRun, folders)]
@@ -701,7 +654,7 @@ def list_replications() -> list[EvaluatedRun]:
 def replication_seeds() -> str:
     """Recipes that were run with several seeds: means and standard deviations."""
     recipes: dict[str, list[EvaluatedRun]] = {}
-    for run in list_replications():
+    for run in _list_replications():
         settings = json.loads((run.folder / "settings.json").read_text())
         same = {name: value for name, value in settings.items() if name not in ("seed", "validate_every")}
         recipes.setdefault(json.dumps(same), []).append(run)
@@ -718,15 +671,15 @@ def replication_seeds() -> str:
             tested = [run.result(ClassificationResult, protocol) for run in runs]
             figures[f"test, {protocol}"] = [found.ar.accuracy if found else None for found in tested]
         for mode in ("siamese", "canonical"):
-            figures |= {f"{mode}, {p}": [mean_error(run, mode, p) for run in runs] for p in ("paper", "strict")}
-        names = ", ".join(f"[{run.settings.seed}](../results/{folder_of(run)})" for run in runs)
+            figures |= {f"{mode}, {p}": [_mean_error(run, mode, p) for run in runs] for p in ("paper", "strict")}
+        names = ", ".join(_link_folder(run, str(run.settings.seed)) for run in runs)
         how = runs[0].settings
-        recipe = f"{how.method.upper() if how.method == 'flare' else how.method} frames, {how.epochs} epochs"
-        rows.append([recipe, names, *map(mean_and_deviation, figures, figures.values())])
-    return _table(("recipe", "seeds", *figures), rows) if rows else NOTHING
+        recipe = f"{_METHODS.get(how.method, how.method)} frames, {how.epochs} epochs"
+        rows.append([recipe, names, *map(_mean_and_deviation, figures, figures.values())])
+    return _table(("recipe", "seeds", *figures), rows)
 
 
-def mean_and_deviation(name: str, values: Sequence[float | None]) -> str:
+def _mean_and_deviation(name: str, values: Sequence[float | None]) -> str:
     """Mean ± standard deviation (of a sample) in percent, or of errors as angle/π; a dash where one is missing."""
     given = [value for value in values if value is not None]
     if len(given) < len(values):
@@ -740,7 +693,7 @@ def mean_and_deviation(name: str, values: Sequence[float | None]) -> str:
 def replication_runs() -> str:
     """Each training run of the paper's network: what it changed, and what came of it."""
     rows = []
-    for run in list_replications():
+    for run in _list_replications():
         how, outcome = run.settings, run.outcome
         loss = f"{how.loss.replace('_', '-')}{', siamese' if how.siamese else ''}"
         loss += f", balance {how.balance:g}" if how.balance else ""
@@ -750,8 +703,8 @@ def replication_runs() -> str:
         tested = [run.result(ClassificationResult, protocol) for protocol in ("paper", "strict")]
         rows.append(
             [
-                f"[{run.name}](../results/{folder_of(run)})",
-                how.method.upper() if how.method == "flare" else how.method,
+                _link_folder(run),
+                _METHODS.get(how.method, how.method),
                 how.origin,
                 "as released" if how.weighting == "linear" else "as printed",
                 how.nonlinearity,
@@ -762,14 +715,14 @@ def replication_runs() -> str:
                 str(how.subsamplings or DASH),
                 format_percent(outcome.train_accuracy if outcome else None),
                 format_percent(outcome.validation_ar if outcome else None),
-                *(format_percent(found.ar.accuracy if found else None) for found in tested),
+                *(_accuracy(found) for found in tested),
             ]
         )
     head = ("run", "frames", "relative to", "routing weight", "non-linearity", "loss", "learning rate", "augmentation")
     return _table((*head, "epochs", "subsamples", "training", "held out", "test, paper protocol", "test, strict"), rows)
 
 
-def list_trials(config: str) -> list[EvaluatedRun]:
+def _list_trials(config: str) -> list[EvaluatedRun]:
     """List the training runs of a network that were made to choose its settings."""
     runs = map(EvaluatedRun, sorted((RESULTS / "trials").iterdir()))
     return [run for run in runs if run.settings.config == config]
@@ -777,29 +730,28 @@ def list_trials(config: str) -> list[EvaluatedRun]:
 
 def paper_trials() -> str:
     """Short runs of the paper's network on ModelNet10 that differ from the first in one or two settings."""
-    runs = list_trials("paper")
+    runs = _list_trials("paper")
     settings = [json.loads((run.folder / "settings.json").read_text()) for run in runs]
     rows = []
     for run, own in zip(runs, settings, strict=True):
         changed = [f"{name} {value}" for name, value in own.items() if value != settings[0].get(name)]
         last = run.log[-1]
         figures = (last.train_accuracy, last.validation_ar, last.validation_class_mean)
-        link_to = f"[{run.name}](../results/{folder_of(run)})"
-        rows.append([link_to, ", ".join(changed) or DASH, *map(format_percent, figures)])
+        rows.append([_link_folder(run), ", ".join(changed) or DASH, *map(format_percent, figures)])
     return _table(("run", "changed", "training", "held out", "held out, class mean"), rows)
 
 
 def upright_trials() -> str:
     """Training runs of the network that verifies candidates on ModelNet40, with the last row of each log."""
     rows = []
-    for run in (*list_trials("upright"), EvaluatedRun(RESULTS / "modelnet40")):
+    for run in (*_list_trials("upright"), EvaluatedRun(RESULTS / "modelnet40")):
         last = run.log[-1]
         figures = (last.train_accuracy, last.validation_ar, last.validation_class_mean, last.validation_views)
         rows.append(
             [
-                f"[{run.name}](../results/{folder_of(run)})",
+                _link_folder(run),
                 run.settings.only or "all",
-                count_epochs(run),
+                _count_epochs(run),
                 str(run.settings.subsamplings),
                 format_percent(run.settings.validation),
                 *map(format_percent, figures),
@@ -810,12 +762,11 @@ def upright_trials() -> str:
     return _table((*head, "orientation error"), rows)
 
 
-def folder_of(run: EvaluatedRun) -> str:
-    """The run's folder below results/."""
-    return run.folder.relative_to(RESULTS).as_posix()
+def _link_folder(run: EvaluatedRun, text: str = "") -> str:
+    return f"[{text or run.name}](../results/{run.folder.relative_to(RESULTS).as_posix()})"
 
 
-def mean_error(run: EvaluatedRun, mode: str, protocol: Literal["paper", "strict"]) -> float | None:
+def _mean_error(run: EvaluatedRun, mode: str, protocol: Literal["paper", "strict"]) -> float | None:
     """The mean orientation error of classes without symmetry; under the protocol "paper", of correct pairs only."""
     if (found := run.result(RotationResult, protocol)) is None:
         return None
@@ -832,12 +783,12 @@ def reproduced() -> str:
 
     def accuracies(run: EvaluatedRun, pose: str) -> list[str]:
         found = [run.result(ClassificationResult, protocol) for protocol in ("paper", "strict")]
-        return [format_percent(getattr(result, pose).accuracy if result else None) for result in found]
+        return [_accuracy(result, pose) for result in found]
 
     def mean_errors(mode: str) -> list[str]:
-        return [format_error(mean_error(ten, mode, protocol)) for protocol in ("paper", "strict")]
+        return [format_error(_mean_error(ten, mode, protocol)) for protocol in ("paper", "strict")]
 
-    whole = next(row for row in published.robustness if (row.kind, row.level) == ("frames", 1))
+    (whole,) = (row for row in published.robustness if (row.kind, row.level) == ("frames", 1))
     rows = [
         ["ModelNet10, accuracy (Table 3)", format_percent(whole.accuracy), *accuracies(ten, "ar")],
         ["ModelNet40, accuracy, upright (Table 1)", format_percent(names.nr), *accuracies(forty, "nr")],
@@ -845,15 +796,12 @@ def reproduced() -> str:
         ["canonical, no-sym (Table 2)", format_error(errors["QEC, canonical"]), *mean_errors("canonical")],
         ["siamese, no-sym (Table 2)", format_error(errors["QEC, siamese"]), *mean_errors("siamese")],
     ]
-    levels = {p: ten.result(RobustnessResult, p) for p in ("paper", "strict")}
+    levels = [ten.result(RobustnessResult, protocol) for protocol in ("paper", "strict")]
     for row in published.robustness:
-        found = {
-            p: next((x for x in result.levels if (x.kind, x.level) == (row.kind, row.level)), None) if result else None
-            for p, result in levels.items()
-        }
-        for what, value, form in (("accuracy", row.accuracy, format_percent), ("error, no-sym", row.rae, format_error)):
-            ours = [getattr(x, "accuracy" if what == "accuracy" else "rae") if x else None for x in found.values()]
-            rows.append([f"{row.name}, {what} (Table 3)", form(value), *map(form, ours)])
+        ours = [result.by_level.get((row.kind, row.level)) if result else None for result in levels]
+        for what, field, form in (("accuracy", "accuracy", format_percent), ("error, no-sym", "rae", format_error)):
+            cells = (form(getattr(one, field) if one else None) for one in (row, *ours))
+            rows.append([f"{row.name}, {what} (Table 3)", *cells])
     return _table(("figure", "published", "reproduced, paper protocol", "reproduced, strict"), rows)
 
 
@@ -877,59 +825,21 @@ def network_parts() -> str:
     """What a training step of the paper's network spends its time on."""
     found = _measured("network_parts")
     classes = dict.fromkeys(row["classes"] for row in found)
-    rows = []
-    for part in dict.fromkeys(row["part"] for row in found):
-        of = {row["classes"]: row for row in found if row["part"] == part}
-        cells = (f"{float(of[n]['ms a shape']):.2f} ms ({format_percent(float(of[n]['share']))})" for n in classes)
-        rows.append([part, *cells])
+    rows = [
+        [part, *(f"{of[n]['ms a shape']:.2f} ms ({of[n]['share']:.1%})" for n in classes)]
+        for part, of in _pivot(found, "part", "classes").items()
+    ]
     whole = (sum(float(row["ms a shape"]) for row in found if row["classes"] == n) for n in classes)
     rows.append(["all", *(f"{milliseconds:.2f} ms" for milliseconds in whole)])
     return _table(("a shape in a training step", *(f"{n} classes" for n in classes)), rows)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {
-    "headline": headline,
-    "accuracy": accuracy,
-    "all-accuracy": all_accuracy,
-    "table-one": table_1,
-    "table-two": table_2,
-    "budgets": budgets,
-    "learning-curves": learning_curves,
-    "alignments": alignments,
-    "all-poses": all_poses,
-    "robustness": robustness,
-    "aims": aims,
-    "elsewhere": elsewhere,
-    "elsewhere-classes": elsewhere_classes,
-    "unknown": unknown,
-    "densities": densities,
-    "upright": upright,
-    "upright-parts": upright_parts,
-    "hundred": hundred,
-    "calibration": calibration,
-    "speed": speed,
-    "startup": startup,
-    "limits": limits,
-    "bulk": bulk,
-    "ten-million": ten_million,
-    "retrieval": retrieval,
-    "search": search,
-    "vote-candidates": vote_candidates,
-    "search-filters": search_filters,
-    "search-opening": search_opening,
-    "ablation": ablation,
-    "views": views,
-    "scanned-views": scanned_views,
-    "view-frames": view_frames,
-    "partial-scans": partial_scans,
-    "replication-runs": replication_runs,
-    "replication-seeds": replication_seeds,
-    "reproduced": reproduced,
-    "network-speed": network_speed,
-    "paper-trials": paper_trials,
-    "upright-trials": upright_trials,
-    "network-parts": network_parts,
+    name.replace("_", "-"): found
+    for name, found in [*globals().items()]
+    if isinstance(found, FunctionType) and found.__module__ == __name__ and not name.startswith("_")
 }
+"""The public functions above: `all-poses` is `all_poses`."""
 _BLOCK = re.compile(r"(<!-- figures: (?P<name>[a-z-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
@@ -945,20 +855,25 @@ def fill(page: Path) -> str:
     return _BLOCK.sub(replace_block, page.read_text(encoding="utf-8"))
 
 
-def _against(value: float | None, aim: float, form: Callable[[float | None], str], *, more: bool) -> Iterator[str]:
-    yield form(value)
-    yield "" if value is None else "yes" if (value >= aim if more else value <= aim) else "no"
+def _against(value: float, aim: float, form: Callable[[float | None], str], *, more: bool) -> tuple[str, str]:
+    return form(value), "yes" if (value >= aim if more else value <= aim) else "no"
 
 
-def _no_sym(poses: RotationResult) -> list[RotationErrors | None]:
+def _accuracy(found: ClassificationResult | None, pose: str = "ar", missing: str = DASH) -> str:
+    return format_percent(getattr(found, pose).accuracy) if found else missing
+
+
+def _result(run: EvaluatedRun, kind: type[R]) -> R:
+    """A result under the strict protocol that a page cannot do without."""
+    found = run.result(kind)
+    if found is None:
+        raise ValueError(f"{run.folder}: {kind.measurement} has not been measured; run make measure")
+    return found
+
+
+def _no_sym(poses: RotationResult) -> list[RotationErrors]:
     """The errors of each mode over all pairs of the classes without symmetry."""
     return [getattr(poses.modes, mode).all.no_sym for mode in MODES]
-
-
-def _median_mean(errors: RotationErrors | None) -> str:
-    if errors is None:
-        return f"{DASH} / {DASH}"
-    return f"{format_degrees(errors.median)} / {format_degrees(errors.mean)}"
 
 
 def _list(kinds: Sequence[str]) -> str:
@@ -966,8 +881,21 @@ def _list(kinds: Sequence[str]) -> str:
     return f"{', '.join(plural[:-1])} and {plural[-1]}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return SummaryTable("", tuple(head), rows).to_markdown() if rows else NOTHING
+def _table(head: Iterable[str], rows: Sequence[Sequence[str]]) -> str:
+    return SummaryTable("", tuple(head), rows).to_markdown()
+
+
+def _columns(rows: Iterable[Mapping[str, str]], columns: Mapping[str, str]) -> str:
+    """A table of the rows of a CSV file: what each column has, by heading, such as "{median:.1f}°"."""
+    return _table(columns, [[cell.format_map(row) for cell in columns.values()] for row in rows])
+
+
+def _pivot(rows: Iterable[dict[str, Figure]], by: str, then: str) -> dict[str, dict[str, dict[str, Figure]]]:
+    """The rows of a CSV file by their values in two columns."""
+    found: dict[str, dict[str, dict[str, Figure]]] = {}
+    for row in rows:
+        found.setdefault(row[by], {})[row[then]] = row
+    return found
 
 
 def _round(value: float | str, digits: int = 3) -> str:
@@ -975,12 +903,10 @@ def _round(value: float | str, digits: int = 3) -> str:
     return f"{float(f'{float(value):.{digits}g}'):,g}"
 
 
-def _rows(name: str) -> list[dict[str, str]]:
-    """Read a table of results/; none if it was not made."""
-    if not (path := RESULTS / name).exists():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        return [*csv.DictReader(file)]
+def _rows(name: str) -> list[dict[str, Figure]]:
+    """Read a table of results/."""
+    with (RESULTS / name).open(encoding="utf-8", newline="") as file:
+        return [{key: Figure(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
 
 if __name__ == "__main__":

@@ -20,10 +20,10 @@ from qecnet.evaluation import (
     protocols,
     robustness,
 )
-from qecnet.evaluation import predict as predicting
+from qecnet.evaluation import measurement as measuring
 from qecnet.evaluation import rows as rows_module
 from qecnet.evaluation.metrics import EXPECTED_RANDOM_RAE
-from qecnet.evaluation.predict import Predictions, predict, read_predictions
+from qecnet.evaluation.predict import Predictions, predict_shape, read_predictions
 from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.rotation import category_pairs, siamese_pairs
 from qecnet.formats import write
@@ -90,61 +90,60 @@ def equal(a: Predictions, b: Predictions) -> bool:
 
 
 def test_result_does_not_depend_on_the_number_of_workers(model, dataset, tmp_path):
-    one = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "1.npz", workers=1, progress=False)
-    two = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "2.npz", workers=2, progress=False)
+    one, two = (
+        Measurement(model, dataset, tmp_path, workers=workers, progress=False).predict(f"{workers}", VIEWS)
+        for workers in (1, 2)
+    )
     assert equal(one, two)
     assert len(one.shape) == len(dataset.items("test")) * len(VIEWS)
     assert (np.abs(np.linalg.norm(one.poses, axis=-1) - 1) < 1e-5).all()
 
 
 def test_an_interrupted_run_resumes_after_the_last_whole_shape(model, dataset, tmp_path, monkeypatch):
-    whole = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "whole.npz", workers=1, progress=False)
-    rows = predicting._predict_shape
+    given = measurement(model, dataset, tmp_path)
+    whole = given.predict("whole", VIEWS)
     seen: list[int] = []
 
     def interrupted(*given):
         if len(seen) == 2:
             raise KeyboardInterrupt
         seen.append(given[2])
-        return rows(*given)
+        return predict_shape(*given)
 
-    monkeypatch.setattr(predicting, "_predict_shape", interrupted)
-    into = tmp_path / "cut.npz"
+    monkeypatch.setattr(measuring, "predict_shape", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False)
-    assert not into.exists()
-    part = into.with_name("cut.npz.part")
+        given.predict("cut", VIEWS)
+    assert not (tmp_path / "cut.npz").exists()
+    part = tmp_path / "cut.rows"
     with part.open("ab") as file:  # a row that was being written
         file.write(b"half")
     later: list[tuple] = []
-    monkeypatch.setattr(predicting, "_predict_shape", recording(rows, later))
-    assert equal(predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False), whole)
+    monkeypatch.setattr(measuring, "predict_shape", recording(predict_shape, later))
+    assert equal(given.predict("cut", VIEWS), whole)
     assert not set(seen) & {given[2] for given in later}
     assert not part.exists()
 
 
 def test_stored_predictions_are_reused_unless_something_changed(model, dataset, tmp_path, monkeypatch):
-    into = tmp_path / "p.npz"
-    first = predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False)
-    rows = predicting._predict_shape
+    given, into = measurement(model, dataset, tmp_path), tmp_path / "p.npz"
+    first = given.predict("p", VIEWS)
     computed: list[tuple] = []
-    monkeypatch.setattr(predicting, "_predict_shape", recording(rows, computed))
-    assert equal(predict(model, dataset, "test", sampler(), VIEWS, into, workers=1, progress=False), first)
+    monkeypatch.setattr(measuring, "predict_shape", recording(predict_shape, computed))
+    assert equal(given.predict("p", VIEWS), first)
     assert not computed
-    other = predict(model, dataset, "test", sampler(seed=1), VIEWS, into, workers=1, progress=False)
+    changed = replace(given, seed=1)
+    other = changed.predict("p", VIEWS)
     assert len(computed) == len(dataset.items("test"))
     assert not np.array_equal(other.rotation, first.rotation)
     into.write_bytes(into.read_bytes()[:100])
     with pytest.raises(ValueError, match=r"p\.npz: holds no predictions, or is damaged"):
         read_predictions(into)
-    assert equal(predict(model, dataset, "test", sampler(seed=1), VIEWS, into, workers=1, progress=False), other)
+    assert equal(changed.predict("p", VIEWS), other)
 
 
 def test_views_of_a_subset_equal_those_of_the_whole_split(model, dataset, tmp_path):
-    whole = predict(model, dataset, "test", sampler(), VIEWS, tmp_path / "all.npz", workers=1, progress=False)
-    few = predict(
-        model, dataset, "test", sampler(), VIEWS, tmp_path / "few.npz", shapes=[1, 4], workers=1, progress=False
-    )
+    whole = measurement(model, dataset, tmp_path).predict("all", VIEWS)
+    few = measurement(model, dataset, tmp_path, shapes=[1, 4]).predict("few", VIEWS)
     assert equal(few, whole.select(np.isin(whole.shape, [1, 4])))
 
 

@@ -17,6 +17,7 @@ import typer
 
 from qecnet.cli._files import count_cores, count_processes, iterate_shapes
 from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._output import count_of
 from qecnet.schema import printable
 
 if TYPE_CHECKING:
@@ -167,10 +168,8 @@ def _pack(answer: Answer) -> bytes:
 def note_failed_before(count: int) -> None:
     """Print how many files were skipped because they failed before."""
     if count:
-        files = (
-            "1 file failed before and was skipped" if count == 1 else f"{count:,} files failed before and were skipped"
-        )
-        typer.echo(f"note: {files}; try again with --retry-failed", err=True)
+        skipped = f"failed before and {'was' if count == 1 else 'were'} skipped"
+        typer.echo(f"note: {count_of(count, 'file')} {skipped}; try again with --retry-failed", err=True)
 
 
 def end_stopped(progress: Progress) -> NoReturn:

@@ -16,6 +16,7 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import INDEX
+from qecnet.cli._output import count_of
 from qecnet.schema import printable, system_reason
 
 if TYPE_CHECKING:
@@ -98,8 +99,7 @@ def _walk(folder: Path, fail: Callable[[Failure], None]) -> Iterator[Path]:
     skipped: Counter[str] = Counter()
     yield from _walk_sorted(folder, fail, skipped)
     if skipped:
-        count = skipped.total()
-        files = "1 file" if count == 1 else f"{count:,} files"
+        files = count_of(skipped.total(), "file")
         typer.echo(printable(f"note: {folder}: {files} skipped: {', '.join(sorted(skipped))}"), err=True)
 
 

@@ -87,24 +87,29 @@ def print_table(columns: dict[str, int], rows: Iterable[tuple[str, ...]], first_
         heading = None
 
 
-def check_writable(path: Path, force: bool, suffixes: tuple[str, ...]) -> None:
+def check_writable(path: Path, force: bool, suffixes: Sequence[str]) -> None:
     """Refuse an output that exists or cannot be written, before any work is done."""
-    if path.suffix.lower() not in suffixes:
-        raise ValueError(refuse_type(path, suffixes))
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
-    if path.is_dir():
-        raise ValueError(f"{path}: is a folder; give the name of a file")
-    if path.exists() and not force:
-        raise ValueError(f"{path}: exists already; name another file, or overwrite it with --force")
     with quiet_interrupts():
         from qecnet.files import find_write_obstacle
-    if obstacle := find_write_obstacle(path.parent):
-        raise OSError(f"{path}: cannot be written ({obstacle}); choose another folder")
+    if error := refuse_output(path, force, suffixes, find_write_obstacle(path.parent)):
+        raise ValueError(error)
 
 
-def refuse_type(path: Path, suffixes: Sequence[str]) -> str:
-    """The sentence for an output file whose extension cannot be written."""
-    *most, last = (f"*{suffix}" for suffix in suffixes)
-    names = f"{', '.join(most)} or {last}" if most else last
-    return f"{path}: cannot write this type of file; name it {names}"
+def refuse_output(path: Path, force: bool, suffixes: Sequence[str], obstacle: str) -> str:
+    """The sentence for an output file that cannot be written; empty if it can. `obstacle` is that of its folder."""
+    if path.suffix.lower() not in suffixes:
+        *most, last = (f"*{suffix}" for suffix in suffixes)
+        names = f"{', '.join(most)} or {last}" if most else last
+        return f"{path}: cannot write this type of file; name it {names}"
+    if path.is_dir():
+        return f"{path}: is a folder; give the name of a file"
+    if path.exists() and not force:
+        return f"{path}: exists already; name another file, or overwrite it with --force"
+    return f"{path}: cannot be written ({obstacle}); choose another folder" if obstacle else ""
+
+
+def count_of(count: int, noun: str) -> str:
+    """A number of things in words: `1 file`, `2,000 files`."""
+    return f"{count:,} {noun if count == 1 else f'{noun}s'}"

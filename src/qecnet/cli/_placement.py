@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import typer
 
 from qecnet.cli._files import STANDARD_INPUT, find_shapes
-from qecnet.cli._output import refuse_type
+from qecnet.cli._output import refuse_output
 
 if TYPE_CHECKING:
     from qecnet.models import Failure
@@ -95,19 +95,11 @@ def _check_targets(targets: dict[Path, Path], force: bool) -> Iterator[Failure]:
     taken: set[Path] = set()
     obstacles = {folder: find_write_obstacle(folder) for folder in {target.parent for target in targets.values()}}
     for path, target in targets.items():
-        error = None
+        error = refuse_output(target, force, output_suffixes(path), obstacles[target.parent])
         if str(path) == STANDARD_INPUT and target.name == STANDARD_INPUT:
             error = f"{path}: has no name; name the output file"
-        elif target.suffix.lower() not in output_suffixes(path):
-            error = refuse_type(target, output_suffixes(path))
-        elif target.is_dir():
-            error = f"{target}: is a folder; give the name of a file"
-        elif target.exists() and not force:
-            error = f"{target}: exists already; name another file, or overwrite it with --force"
-        elif obstacle := obstacles[target.parent]:
-            error = f"{target}: cannot be written ({obstacle}); choose another folder"
-        elif target in taken:
+        elif not error and target in taken:
             error = f"{path}: would be written to {target}, as another file is; orient it separately"
         taken.add(target)
-        if error is not None:
+        if error:
             yield Failure(str(path), error)

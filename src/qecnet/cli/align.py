@@ -11,7 +11,7 @@ import typer
 from qecnet import DEFAULT_MODEL
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force, KnownUp, ModelName, Seed, Viewpoint
-from qecnet.cli._output import angle_about_axis, check_writable, one_sentence
+from qecnet.cli._output import angle_about_axis, check_writable
 from qecnet.cli._placement import output_suffixes
 from qecnet.schema import printable
 
@@ -54,33 +54,32 @@ def align(
     distance to the nearest points, in the units of the files. With --up, both shapes have that up direction, and the
     rotation is about it.
     """
-    with one_sentence():
-        with quiet_interrupts():
-            import numpy as np
+    with quiet_interrupts():
+        import numpy as np
 
-            from qecnet.algebra import to_matrix
-            from qecnet.formats import Motion, move_file
-            from qecnet.models import find_units, load
-        if output is not None:
-            check_writable(output, force, output_suffixes(source))
-        found = load(model).align(source, target, refine=refine, scale=scale, seed=seed, up=up, viewpoint=viewpoint)
-        _warn(source, target, found)
-        ratio = found.target.radius / found.source.radius
-        if not scale and max(ratio, 1 / ratio) > _UNLIKE:
-            units = find_units(ratio)[1]
-            times = f"{max(ratio, 1 / ratio):,.0f} times {'smaller' if ratio > 1 else 'larger'}"
-            why = f" ({units}?)" if units else ""
-            _note(f"{source}: is {times} than the target{why}; --scale corrects this")
-        motion = Motion(to_matrix(found.rotation).numpy(), found.translation.numpy(), np.zeros(3), found.scale)
-        copied = [] if output is None else move_file(source, output, motion)
-        if transform_only:
-            typer.echo("\n".join(_numbers(row) for row in motion.matrix.tolist()))
-        elif as_json:
-            _print_json(found, motion, output, copied)
-        else:
-            _print(found, scale)
-            if copied:
-                typer.echo(printable(f"copied      {', '.join(map(str, copied))}"))
+        from qecnet.algebra import to_matrix
+        from qecnet.formats import Motion, move_file
+        from qecnet.models import find_units, load
+    if output is not None:
+        check_writable(output, force, output_suffixes(source))
+    found = load(model).align(source, target, refine=refine, scale=scale, seed=seed, up=up, viewpoint=viewpoint)
+    _warn(source, target, found)
+    ratio = found.target.radius / found.source.radius
+    if not scale and max(ratio, 1 / ratio) > _UNLIKE:
+        units = find_units(ratio)[1]
+        times = f"{max(ratio, 1 / ratio):,.0f} times {'smaller' if ratio > 1 else 'larger'}"
+        why = f" ({units}?)" if units else ""
+        _note(f"{source}: is {times} than the target{why}; --scale corrects this")
+    motion = Motion(to_matrix(found.rotation).numpy(), found.translation.numpy(), np.zeros(3), found.scale)
+    copied = [] if output is None else move_file(source, output, motion)
+    if transform_only:
+        typer.echo("\n".join(_numbers(row) for row in motion.matrix.tolist()))
+    elif as_json:
+        _print_json(found, motion, output, copied)
+    else:
+        _print(found, scale)
+        if copied:
+            typer.echo(printable(f"copied      {', '.join(map(str, copied))}"))
 
 
 def _warn(source: Path, target: Path, found: Alignment) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._output import one_sentence
 
 
 def card(run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run; its CARD.md is replaced.")]) -> None:
@@ -18,10 +17,9 @@ def card(run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a ru
 
     The card is printed, and written to CARD.md in the folder of the run.
     """
-    with one_sentence():
-        with quiet_interrupts():
-            from qecnet.evaluation import write_card
-            from qecnet.files import write_whole
-        text = write_card(run)
-        write_whole(run / "CARD.md", text.encode())
-        typer.echo(text)
+    with quiet_interrupts():
+        from qecnet.evaluation import write_card
+        from qecnet.files import write_whole
+    text = write_card(run)
+    write_whole(run / "CARD.md", text.encode())
+    typer.echo(text)

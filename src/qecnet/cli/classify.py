@@ -17,7 +17,7 @@ from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import count_processes, find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._output import angle_about_axis, one_sentence, print_error, print_table
+from qecnet.cli._output import angle_about_axis, print_error, print_table
 from qecnet.schema import printable
 
 if TYPE_CHECKING:
@@ -72,48 +72,47 @@ def classify(
     (upright) prints which way is up instead. A file that cannot be read is reported on standard error, the others are
     classified, and the exit code is 1.
     """
-    with one_sentence():
-        if as_json and as_csv:
-            raise ValueError("--json and --csv cannot be combined; give one of them")
-        if output and (as_json or as_csv):
-            raise ValueError("--json and --csv print results and -o writes them to a file; give one of them")
-        bulk = BulkOptions(files or [], listed, output, ray, shard, retry_failed, workers, timeout)
-        check_bulk_options(bulk, "-o")
-        with quiet_interrupts():
-            from qecnet.bulk import Work, print_csv, print_json
-            from qecnet.models import load
-        if output is not None:
-            asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
-            work = Work(load(model, fast=fast), partial(_describe, min_confidence=min_confidence), asked)
-            run_bulk(bulk, "classify", work, _COLUMNS, {"fast": fast, "min_confidence": min_confidence})
-            return
-        paths, missing = find_shapes(files or [], listed)
-        loaded = load(model, fast=fast)
-        answers = loaded.predict_many(
-            paths, seed=seed, workers=workers or count_processes(len(paths)), up=up, viewpoint=viewpoint
-        )
-        failed: list[Failure] = []
-        results = _report_failures(chain(missing, answers), failed)
-        results = with_progress(results, "classifying", len(paths), silent=sys.stdout.isatty())
-        rows = (_make_row(result, min_confidence) for result in results)
-        if as_json:
-            print_json(rows, sys.stdout, flush=True)
-        elif as_csv:
-            rows = (row | {"file": printable(row["file"])} for row in rows)
-            print_csv(rows, {**_COLUMNS, "milliseconds": "number"}, sys.stdout, flush=True)
-        else:
-            label = max(map(len, loaded.classes))
-            answer = {
-                "class": label + (len(" (?)") + len(UNKNOWN) if min_confidence else 0),
-                "confidence": -10,
-                "second guess": max(label, 12),
-            }
-            if len(loaded.classes) == 1:
-                answer = {"up": len("(-0.00, -0.00, -0.00)"), "confidence": -10}
-            columns = {**answer, "orientation": 32, "ms": -5}
-            print_table(columns, _make_cells(rows), max(map(len, map(str, paths)), default=0))
-        if failed:
-            raise typer.Exit(1)
+    if as_json and as_csv:
+        raise ValueError("--json and --csv cannot be combined; give one of them")
+    if output and (as_json or as_csv):
+        raise ValueError("--json and --csv print results and -o writes them to a file; give one of them")
+    bulk = BulkOptions(files or [], listed, output, ray, shard, retry_failed, workers, timeout)
+    check_bulk_options(bulk, "-o")
+    with quiet_interrupts():
+        from qecnet.bulk import Work, print_csv, print_json
+        from qecnet.models import load
+    if output is not None:
+        asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
+        work = Work(load(model, fast=fast), partial(_describe, min_confidence=min_confidence), asked)
+        run_bulk(bulk, "classify", work, _COLUMNS, {"fast": fast, "min_confidence": min_confidence})
+        return
+    paths, missing = find_shapes(files or [], listed)
+    loaded = load(model, fast=fast)
+    answers = loaded.predict_many(
+        paths, seed=seed, workers=workers or count_processes(len(paths)), up=up, viewpoint=viewpoint
+    )
+    failed: list[Failure] = []
+    results = _report_failures(chain(missing, answers), failed)
+    results = with_progress(results, "classifying", len(paths), silent=sys.stdout.isatty())
+    rows = (_make_row(result, min_confidence) for result in results)
+    if as_json:
+        print_json(rows, sys.stdout, flush=True)
+    elif as_csv:
+        rows = (row | {"file": printable(row["file"])} for row in rows)
+        print_csv(rows, {**_COLUMNS, "milliseconds": "number"}, sys.stdout, flush=True)
+    else:
+        label = max(map(len, loaded.classes))
+        answer = {
+            "class": label + (len(" (?)") + len(UNKNOWN) if min_confidence else 0),
+            "confidence": -10,
+            "second guess": max(label, 12),
+        }
+        if len(loaded.classes) == 1:
+            answer = {"up": len("(-0.00, -0.00, -0.00)"), "confidence": -10}
+        columns = {**answer, "orientation": 32, "ms": -5}
+        print_table(columns, _make_cells(rows), max(map(len, map(str, paths)), default=0))
+    if failed:
+        raise typer.Exit(1)
 
 
 def _report_failures(results: Iterable[Answer | Failure], failed: list[Failure]) -> Iterator[Answer | Failure]:

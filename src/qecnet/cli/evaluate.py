@@ -13,7 +13,6 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Seed
-from qecnet.cli._output import one_sentence
 
 if TYPE_CHECKING:
     from qecnet.datasets import Dataset
@@ -82,12 +81,11 @@ def _command(measure: Callable[..., None]) -> Callable[..., None]:
     common, own = (inspect.signature(one, eval_str=True, locals=types) for one in (_common, measure))
 
     def command(**given: Any) -> None:
-        with one_sentence():
-            with quiet_interrupts():
-                from qecnet.files import alone_in
-            measurement = _common(**{name: given.pop(name) for name in common.parameters})
-            with alone_in(measurement.folder, wait=True):
-                measure(measurement, **given)
+        with quiet_interrupts():
+            from qecnet.files import alone_in
+        measurement = _common(**{name: given.pop(name) for name in common.parameters})
+        with alone_in(measurement.folder, wait=True):
+            measure(measurement, **given)
 
     command.__doc__ = measure.__doc__
     parameters = [*common.parameters.values(), *list(own.parameters.values())[1:]]

@@ -10,7 +10,7 @@ import typer
 from qecnet import DEFAULT_MODEL
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force, ModelName
-from qecnet.cli._output import check_writable, one_sentence
+from qecnet.cli._output import check_writable
 
 
 def export(
@@ -31,12 +31,11 @@ def export(
     The metadata contains classes, prepare and temperature, each as JSON. The output under onnxruntime is compared with
     PyTorch. Needs the extra qecnet[export].
     """
-    with one_sentence():
-        check_writable(out, force, (".onnx",))
-        with quiet_interrupts():
-            from qecnet.files import replace_when_done
-            from qecnet.models import export_onnx, load
+    check_writable(out, force, (".onnx",))
+    with quiet_interrupts():
+        from qecnet.files import replace_when_done
+        from qecnet.models import export_onnx, load
 
-        with replace_when_done(out) as aside:
-            difference = export_onnx(load(model), aside)
-        typer.echo(f"{out}: written; under onnxruntime it differs from PyTorch by {difference:.1e} at most")
+    with replace_when_done(out) as aside:
+        difference = export_onnx(load(model), aside)
+    typer.echo(f"{out}: written; under onnxruntime it differs from PyTorch by {difference:.1e} at most")

@@ -10,7 +10,7 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import MAX_POINTS, Force, Seed, option_parser
-from qecnet.cli._output import check_writable, one_sentence
+from qecnet.cli._output import check_writable
 from qecnet.triples import Triple, parse_point
 
 if TYPE_CHECKING:
@@ -64,35 +64,34 @@ def frames(
 
     Prints how many of the frames are valid: a point without a well-defined frame has none.
     """
-    with one_sentence():
-        for path, suffixes in ((output, (".npz", ".ply")), (plot, (".png", ".svg", ".pdf"))):
-            if path is not None:
-                check_writable(path, force, suffixes)
-        with quiet_interrupts():
-            import torch
+    for path, suffixes in ((output, (".npz", ".ply")), (plot, (".png", ".svg", ".pdf"))):
+        if path is not None:
+            check_writable(path, force, suffixes)
+    with quiet_interrupts():
+        import torch
 
-            from qecnet.cli._frame_files import draw_frames, write_npz, write_ply
-            from qecnet.files import replace_when_done
-            from qecnet.formats import read_cloud
-            from qecnet.geometry import MIN_POINTS, PrepareConfig, prepare
-        generator = torch.Generator().manual_seed(seed)
-        cloud = read_cloud(file, points, generator=generator)
-        if viewpoint is not None:
-            cloud = cloud.seen_from(torch.tensor(viewpoint, dtype=torch.float64))
-        side = sign if viewpoint is None else "camera"
-        config = PrepareConfig(points, max(MIN_POINTS, min(count, len(cloud), points)), method=method, sign=side)
-        start = time.perf_counter()
-        prepared = prepare(cloud, config, generator)
-        took = time.perf_counter() - start
-        _summarize(cloud, prepared, method, took)
-        if output is not None:
-            with replace_when_done(output) as aside:
-                (write_npz if output.suffix.lower() == ".npz" else write_ply)(aside, prepared)
-            typer.echo(f"written to {output}")
-        if plot is not None:
-            with replace_when_done(plot) as aside:
-                draw_frames(aside, cloud, prepared, method)
-            typer.echo(f"written to {plot}")
+        from qecnet.cli._frame_files import draw_frames, write_npz, write_ply
+        from qecnet.files import replace_when_done
+        from qecnet.formats import read_cloud
+        from qecnet.geometry import MIN_POINTS, PrepareConfig, prepare
+    generator = torch.Generator().manual_seed(seed)
+    cloud = read_cloud(file, points, generator=generator)
+    if viewpoint is not None:
+        cloud = cloud.seen_from(torch.tensor(viewpoint, dtype=torch.float64))
+    side = sign if viewpoint is None else "camera"
+    config = PrepareConfig(points, max(MIN_POINTS, min(count, len(cloud), points)), method=method, sign=side)
+    start = time.perf_counter()
+    prepared = prepare(cloud, config, generator)
+    took = time.perf_counter() - start
+    _summarize(cloud, prepared, method, took)
+    if output is not None:
+        with replace_when_done(output) as aside:
+            (write_npz if output.suffix.lower() == ".npz" else write_ply)(aside, prepared)
+        typer.echo(f"written to {output}")
+    if plot is not None:
+        with replace_when_done(plot) as aside:
+            draw_frames(aside, cloud, prepared, method)
+        typer.echo(f"written to {plot}")
 
 
 def _summarize(cloud: PointCloud, prepared: OrientedPoints, method: str, took: float) -> None:

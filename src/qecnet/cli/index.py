@@ -28,7 +28,7 @@ from qecnet.cli._options import (
     Timeout,
     Workers,
 )
-from qecnet.cli._output import one_sentence
+from qecnet.cli._output import count_of
 from qecnet.schema import printable
 
 if TYPE_CHECKING:
@@ -67,45 +67,43 @@ def index(
     indexed, and the exit code is 1. The index contains only the given files: find meshes -name '*.stl' | qec index
     --from - --library meshes/.
     """
-    with one_sentence():
-        folder = _find_folder(files or [], listed, library)
-        with quiet_interrupts():
-            from qecnet.bulk import Progress, Shard, check_address
-            from qecnet.models import edit_library, load
-        part = Shard.parse(shard) if shard else None
-        path = index_path or folder / INDEX
-        path = part.results_path(path) if part else path
-        if ray:
-            check_address(ray)
-        loaded = load(model)
-        if not path.parent.is_dir():
-            raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
-        failures, earlier = FailureLog(None), FailureLog(f"the table failures of {path / 'rows.sqlite'}")
-        progress = Progress(0)
-        with edit_library(path, loaded, replace=force) as opened:
-            found: Iterable[Path] = iterate_shapes(files or [], listed, failures)
-            found = part.select(found, folder) if part else found
-            try:
-                with _show_comparing() as show:
-                    changes = opened.update(folder, found, failures, retry=retry_failed, fail_before=earlier, show=show)
-                progress.total = changes.missing
-                missing = map(str, opened.missing(folder))
-                answers = share_answers(loaded, missing, changes.missing, ray, workers, timeout)
-                _add_answers(opened, loaded, folder, answers, progress, failures)
-            except KeyboardInterrupt:
-                end_stopped(progress)
-            total = len(opened)
-        note_failed_before(changes.failed_before)
-        new = progress.done - progress.failed
-        counts = f"{new:,} new or changed, {changes.unchanged:,} unchanged, {changes.removed:,} removed"
-        if changes.renamed:
-            counts += f", {changes.renamed:,} renamed"
-        if failed := progress.failed + changes.failed_before:
-            counts += f", {failed:,} failed"
-        shapes = "1 shape" if total == 1 else f"{total:,} shapes"
-        typer.echo(f"{printable(str(path))}: {shapes} ({counts}); {describe_rate(progress)}")
-        if failures.count or changes.failed_before:
-            raise typer.Exit(1)
+    folder = _find_folder(files or [], listed, library)
+    with quiet_interrupts():
+        from qecnet.bulk import Progress, Shard, check_address
+        from qecnet.models import edit_library, load
+    part = Shard.parse(shard) if shard else None
+    path = index_path or folder / INDEX
+    path = part.results_path(path) if part else path
+    if ray:
+        check_address(ray)
+    loaded = load(model)
+    if not path.parent.is_dir():
+        raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
+    failures, earlier = FailureLog(None), FailureLog(f"the table failures of {path / 'rows.sqlite'}")
+    progress = Progress(0)
+    with edit_library(path, loaded, replace=force) as opened:
+        found: Iterable[Path] = iterate_shapes(files or [], listed, failures)
+        found = part.select(found, folder) if part else found
+        try:
+            with _show_comparing() as show:
+                changes = opened.update(folder, found, failures, retry=retry_failed, fail_before=earlier, show=show)
+            progress.total = changes.missing
+            missing = map(str, opened.missing(folder))
+            answers = share_answers(loaded, missing, changes.missing, ray, workers, timeout)
+            _add_answers(opened, loaded, folder, answers, progress, failures)
+        except KeyboardInterrupt:
+            end_stopped(progress)
+        total = len(opened)
+    note_failed_before(changes.failed_before)
+    new = progress.done - progress.failed
+    counts = f"{new:,} new or changed, {changes.unchanged:,} unchanged, {changes.removed:,} removed"
+    if changes.renamed:
+        counts += f", {changes.renamed:,} renamed"
+    if failed := progress.failed + changes.failed_before:
+        counts += f", {failed:,} failed"
+    typer.echo(f"{printable(str(path))}: {count_of(total, 'shape')} ({counts}); {describe_rate(progress)}")
+    if failures.count or changes.failed_before:
+        raise typer.Exit(1)
 
 
 def _find_folder(files: list[str], listed: str | None, library: Path | None) -> Path:

@@ -9,7 +9,7 @@ import typer
 from qecnet.cli._files import find_shapes
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Files
-from qecnet.cli._output import one_sentence, print_error
+from qecnet.cli._output import count_of, print_error
 from qecnet.schema import printable
 
 if TYPE_CHECKING:
@@ -29,20 +29,19 @@ def info(files: Files) -> None:
     file has one, and how many points were dropped because they are repeated or not finite. Exit code 1 means that a
     file could not be read.
     """
-    with one_sentence():
-        paths, failures = find_shapes(files)
-        errors = [failure.error for failure in failures]
-        for path in paths:
-            try:
-                lines = _describe(path)
-            except (ValueError, OSError) as error:
-                errors.append(str(error))
-            else:
-                typer.echo("\n".join(map(printable, lines)))
-        for sentence in errors:
-            print_error(sentence)
-        if errors:
-            raise typer.Exit(1)
+    paths, failures = find_shapes(files)
+    errors = [failure.error for failure in failures]
+    for path in paths:
+        try:
+            lines = _describe(path)
+        except (ValueError, OSError) as error:
+            errors.append(str(error))
+        else:
+            typer.echo("\n".join(map(printable, lines)))
+    for sentence in errors:
+        print_error(sentence)
+    if errors:
+        raise typer.Exit(1)
 
 
 def _describe(path: Path) -> list[str]:
@@ -67,7 +66,7 @@ def _describe(path: Path) -> list[str]:
         f"  minimum {_join(low, ' ')}",
         f"  maximum {_join(high, ' ')}",
         *camera,
-        *(f"  dropped {count:,} {'point' if count == 1 else 'points'} ({why})" for count, why in dropped if count),
+        *(f"  dropped {count_of(count, 'point')} ({why})" for count, why in dropped if count),
     ]
 
 

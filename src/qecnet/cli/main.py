@@ -13,7 +13,7 @@ with quiet_interrupts():
     from typer.core import TyperCommand, TyperGroup
 
     from qecnet import __version__
-    from qecnet.cli._output import discard_output, use_plain_characters
+    from qecnet.cli._output import discard_output, one_sentence, use_plain_characters
 
 COMMANDS = {
     "classify": "Classify shapes and estimate their orientation.",
@@ -58,6 +58,10 @@ class LazyGroup(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, summary, rest = super().resolve_command(ctx, args)
         return name, None if summary is None or name is None else load_command(name), rest
+
+    def invoke(self, ctx: Any) -> Any:
+        with one_sentence():
+            return super().invoke(ctx)
 
     def main(self, *args: Any, **options: Any) -> Any:
         use_plain_characters(sys.stdout, sys.stderr)

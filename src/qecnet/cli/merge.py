@@ -9,7 +9,7 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force
-from qecnet.cli._output import one_sentence
+from qecnet.cli._output import count_of
 from qecnet.schema import printable
 
 
@@ -35,17 +35,16 @@ def merge(
     writes one file with one row for each shape, sorted by path. The indexes qec-index-01-of-16 and so on are joined to
     the index qec-index: qec merge meshes/qec-index.
     """
-    with one_sentence():
-        with quiet_interrupts():
-            from qecnet.bulk import RESULT_SUFFIXES, check_results_path, find_shards, merge_shards
-            from qecnet.models import merge_libraries
-        if results.exists() and not force:
-            raise ValueError(f"{results}: exists already; overwrite it with --force")
-        if results.suffix.lower() in RESULT_SUFFIXES:
-            check_results_path(results)
-            shards = merge_shards(results, partial=partial)
-        else:
-            parts = find_shards(results, results.suffix, partial=partial)
-            merge_libraries(results, parts, replace=force, partial=partial)
-            shards = len(parts)
-        typer.echo(printable(f"{results}: {'1 shard' if shards == 1 else f'{shards:,} shards'} joined"))
+    with quiet_interrupts():
+        from qecnet.bulk import RESULT_SUFFIXES, check_results_path, find_shards, merge_shards
+        from qecnet.models import merge_libraries
+    if results.exists() and not force:
+        raise ValueError(f"{results}: exists already; overwrite it with --force")
+    if results.suffix.lower() in RESULT_SUFFIXES:
+        check_results_path(results)
+        shards = merge_shards(results, partial=partial)
+    else:
+        parts = find_shards(results, results.suffix, partial=partial)
+        merge_libraries(results, parts, replace=force, partial=partial)
+        shards = len(parts)
+    typer.echo(printable(f"{results}: {count_of(shards, 'shard')} joined"))

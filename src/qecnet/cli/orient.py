@@ -14,7 +14,7 @@ from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import STANDARD_INPUT, count_processes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
-from qecnet.cli._output import angle_about_axis, one_sentence, print_error
+from qecnet.cli._output import angle_about_axis, print_error
 from qecnet.cli._placement import Placement, plan_outputs
 from qecnet.schema import printable
 
@@ -97,43 +97,42 @@ def orient(
     Each shape is rotated about its own centre. In the same format, everything else in the file stays as it is. Files
     that cannot be oriented, or only with a low confidence, are reported on standard error, and the exit code is 1.
     """
-    with one_sentence():
-        bulk = BulkOptions(files or [], listed, results, ray, shard, retry_failed, workers, timeout)
-        check_bulk_options(bulk, "--results")
-        with quiet_interrupts():
-            from qecnet.bulk import Work
-            from qecnet.models import Answer, Failure, load
-        writing: dict[str, Any] = {"output_up": output_up, "min_confidence": 0.0 if force_doubtful else min_confidence}
-        if results is not None:
-            if skip_existing or dry_run or as_json or Path(output).is_file():
-                raise ValueError("--results needs a folder as -o, and no --skip-existing, --dry-run or --json")
-            placement = Placement(output, tuple(name for name in bulk.files if Path(name).is_dir()))
-            asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
-            write = partial(_write_columns, placement=placement, **writing)
-            work = Work[dict[str, Any]](load(model, fast=fast), write, asked)
-            # Not the least confidence: what failed by it can be retried with another one.
-            settings = {"fast": fast, "output": output, "output_up": output_up}
-            _create_folder(Path(output))
-            plan = {"output_of": placement.output_of, "overwrite": force, "keep": placement.is_input}
-            run_bulk(bulk, "orient", work, _COLUMNS, settings, **plan)
-            return
-        targets, failures = plan_outputs(bulk.files, listed, output, force, skip_existing)
-        processes = 1 if Path(STANDARD_INPUT) in targets else workers or count_processes(len(targets))
-        answers = load(model, fast=fast).predict_many(targets, seed=seed, workers=processes, up=up, viewpoint=viewpoint)
-        for failure in failures:
-            _print_failure(failure, as_json)
-        for answer in with_progress(answers, "orienting", len(targets)):
-            if isinstance(answer, Answer):
-                result = _write(answer, targets[Path(answer.name)], dry_run=dry_run, **writing)
-            else:
-                result = answer
-            if isinstance(result, Failure):
-                failures.append(result)
-                _print_failure(result, as_json)
-            else:
-                _print_row(result, as_json)
-        if failures:
-            raise typer.Exit(1)
+    bulk = BulkOptions(files or [], listed, results, ray, shard, retry_failed, workers, timeout)
+    check_bulk_options(bulk, "--results")
+    with quiet_interrupts():
+        from qecnet.bulk import Work
+        from qecnet.models import Answer, Failure, load
+    writing: dict[str, Any] = {"output_up": output_up, "min_confidence": 0.0 if force_doubtful else min_confidence}
+    if results is not None:
+        if skip_existing or dry_run or as_json or Path(output).is_file():
+            raise ValueError("--results needs a folder as -o, and no --skip-existing, --dry-run or --json")
+        placement = Placement(output, tuple(name for name in bulk.files if Path(name).is_dir()))
+        asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
+        write = partial(_write_columns, placement=placement, **writing)
+        work = Work[dict[str, Any]](load(model, fast=fast), write, asked)
+        # Not the least confidence: what failed by it can be retried with another one.
+        settings = {"fast": fast, "output": output, "output_up": output_up}
+        _create_folder(Path(output))
+        plan = {"output_of": placement.output_of, "overwrite": force, "keep": placement.is_input}
+        run_bulk(bulk, "orient", work, _COLUMNS, settings, **plan)
+        return
+    targets, failures = plan_outputs(bulk.files, listed, output, force, skip_existing)
+    processes = 1 if Path(STANDARD_INPUT) in targets else workers or count_processes(len(targets))
+    answers = load(model, fast=fast).predict_many(targets, seed=seed, workers=processes, up=up, viewpoint=viewpoint)
+    for failure in failures:
+        _print_failure(failure, as_json)
+    for answer in with_progress(answers, "orienting", len(targets)):
+        if isinstance(answer, Answer):
+            result = _write(answer, targets[Path(answer.name)], dry_run=dry_run, **writing)
+        else:
+            result = answer
+        if isinstance(result, Failure):
+            failures.append(result)
+            _print_failure(result, as_json)
+        else:
+            _print_row(result, as_json)
+    if failures:
+        raise typer.Exit(1)
 
 
 def _create_folder(folder: Path) -> None:

@@ -13,7 +13,7 @@ import typer
 from qecnet.cli._files import find_shapes, with_progress
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import MAX_POINTS, Force, Seed
-from qecnet.cli._output import check_writable, one_sentence
+from qecnet.cli._output import check_writable
 
 if TYPE_CHECKING:
     from qecnet.geometry import Mesh
@@ -41,26 +41,25 @@ def repeatability(
     is valid if both samples have a frame there. For each method and number of sampled points, prints the share of valid
     points, the median angle between the two frames, and the share of angles up to 15°.
     """
-    with one_sentence():
-        if output is not None:
-            check_writable(output, force, (".csv",))
-        files, failures = find_shapes([str(data)])
-        if failures:
-            raise ValueError(failures[0].error)
-        with quiet_interrupts():
-            from qecnet.evaluation import measure_repeatability
-            from qecnet.files import replace_when_done
-        rows = measure_repeatability(_read(with_progress(files, "comparing frames", len(files))), places, seed)
-        for row in rows:
-            agreement = "" if row.percentile_50 is None else f"median {row.percentile_50:>6.2f}°  "
-            agreement += "" if row.within_15 is None else f"within 15° {row.within_15:.4f}"
-            typer.echo(f"{row.points:>6} points  {row.method:<8} valid {row.valid:.4f}  {agreement}".rstrip())
-        if output is not None:
-            with replace_when_done(output) as aside, aside.open("w", newline="") as stream:
-                table = csv.DictWriter(stream, asdict(rows[0]))
-                table.writeheader()
-                table.writerows(map(asdict, rows))
-            typer.echo(f"written to {output}")
+    if output is not None:
+        check_writable(output, force, (".csv",))
+    files, failures = find_shapes([str(data)])
+    if failures:
+        raise ValueError(failures[0].error)
+    with quiet_interrupts():
+        from qecnet.evaluation import measure_repeatability
+        from qecnet.files import replace_when_done
+    rows = measure_repeatability(_read(with_progress(files, "comparing frames", len(files))), places, seed)
+    for row in rows:
+        agreement = "" if row.percentile_50 is None else f"median {row.percentile_50:>6.2f}°  "
+        agreement += "" if row.within_15 is None else f"within 15° {row.within_15:.4f}"
+        typer.echo(f"{row.points:>6} points  {row.method:<8} valid {row.valid:.4f}  {agreement}".rstrip())
+    if output is not None:
+        with replace_when_done(output) as aside, aside.open("w", newline="") as stream:
+            table = csv.DictWriter(stream, asdict(rows[0]))
+            table.writeheader()
+            table.writerows(map(asdict, rows))
+        typer.echo(f"written to {output}")
 
 
 def _read(files: Iterable[Path]) -> Iterator[Mesh]:

@@ -9,7 +9,7 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force
-from qecnet.cli._output import check_writable, one_sentence
+from qecnet.cli._output import check_writable
 
 
 def report(
@@ -37,19 +37,18 @@ def report(
 
     The page works offline and needs no other file. Its tables are also written to RUN/evaluation as CSV files.
     """
-    with one_sentence():
-        with quiet_interrupts():
-            from qecnet.evaluation import build_report
-            from qecnet.files import write_whole
-        page = output or run / "evaluation" / "report.html"
-        if output is not None or page.parent.is_dir():
-            check_writable(page, force, (".html",))
-        made = build_report(run, compare or (), data)
-        files = {run / "evaluation" / name: content for name, content in made.tables.items()} | {page: made.page}
-        for path in files:
-            check_writable(path, force, (path.suffix,))
-        for path, content in files.items():
-            write_whole(path, content)
-        typer.echo(
-            f"written to {page} ({len(made.page) / 1e6:.1f} MB), and {len(made.tables)} tables to {run / 'evaluation'}"
-        )
+    with quiet_interrupts():
+        from qecnet.evaluation import build_report
+        from qecnet.files import write_whole
+    page = output or run / "evaluation" / "report.html"
+    if output is not None or page.parent.is_dir():
+        check_writable(page, force, (".html",))
+    made = build_report(run, compare or (), data)
+    files = {run / "evaluation" / name: content for name, content in made.tables.items()} | {page: made.page}
+    for path in files:
+        check_writable(path, force, (path.suffix,))
+    for path, content in files.items():
+        write_whole(path, content)
+    typer.echo(
+        f"written to {page} ({len(made.page) / 1e6:.1f} MB), and {len(made.tables)} tables to {run / 'evaluation'}"
+    )

@@ -11,7 +11,7 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import INDEX, IndexPath, Seed
-from qecnet.cli._output import angle_about_axis, one_sentence, print_table
+from qecnet.cli._output import angle_about_axis, print_table
 from qecnet.schema import printable
 
 if TYPE_CHECKING:
@@ -50,33 +50,35 @@ def search(
 
     Similarity is the cosine of two descriptors, at most 1. The rotation aligns the shape that was found with the query.
     """
-    with one_sentence():
-        path = index_path or library / INDEX
-        if not path.exists():
-            raise ValueError(f"{path}: does not exist; create it with qec index {library}")
-        with quiet_interrupts():
-            from qecnet.models import load, read_library
-        with read_library(path) as known:
-            name = model or known.model
-            try:
-                loaded = load(name)
-            except ValueError as error:
-                advice = "" if model else f" ({path} was made with it; if it has moved, name it with --model)"
-                raise ValueError(f"{error}{advice}") from error
-            if not known.fits(loaded):
-                raise ValueError(
-                    f"{path}: was made with different weights from {name}; name the right ones with --model, or index "
-                    f"again with qec index {library} --model {name} --force"
-                )
-            query_answer = loaded.predict(query, seed=seed)
-            found = known.nearest(query_answer, count, label=label, min_confidence=min_confidence)
-            if not known.finished:
-                note = "is not finished; qec index is at work or was interrupted: run it again to continue"
-                typer.echo(printable(f"note: {path}: {note}"), err=True)
-        (_print_json if as_json else _print_table)(found, library, known.classes)
+    path = index_path or library / INDEX
+    if not path.exists():
+        raise ValueError(f"{path}: does not exist; create it with qec index {library}")
+    with quiet_interrupts():
+        from qecnet.models import load, read_library
+    with read_library(path) as known:
+        name = model or known.model
+        try:
+            loaded = load(name)
+        except ValueError as error:
+            advice = "" if model else f" ({path} was made with it; if it has moved, name it with --model)"
+            raise ValueError(f"{error}{advice}") from error
+        if not known.fits(loaded):
+            raise ValueError(
+                f"{path}: was made with different weights from {name}; name the right ones with --model, or index "
+                f"again with qec index {library} --model {name} --force"
+            )
+        query_answer = loaded.predict(query, seed=seed)
+        found = known.nearest(query_answer, count, label=label, min_confidence=min_confidence)
+        if not known.finished:
+            note = "is not finished; qec index is at work or was interrupted: run it again to continue"
+            typer.echo(printable(f"note: {path}: {note}"), err=True)
+    if as_json:
+        _print_json(found, library)
+    else:
+        _print_table(found, library, known.classes)
 
 
-def _print_json(found: list[Neighbour], library: Path, classes: Sequence[str]) -> None:
+def _print_json(found: list[Neighbour], library: Path) -> None:
     for one in found:
         row = {
             "file": str(library / one.file),

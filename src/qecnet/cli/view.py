@@ -9,7 +9,6 @@ import typer
 
 from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import ModelName
-from qecnet.cli._output import one_sentence
 
 _MODEL = "modelnet10-features"  # has capsules, whose votes the page shows
 
@@ -37,15 +36,14 @@ def view(
 
     The class stays the same and the predicted axes follow the shape. Ctrl-C stops the viewer.
     """
-    with one_sentence():
-        with quiet_interrupts():
-            from qecnet.formats import read
-            from qecnet.models import load
-        try:
-            from qecnet.viewer import serve_viewer
-        except ImportError as error:
-            raise ValueError(
-                f"the viewer needs aiohttp, which cannot be imported ({error}); pip install 'qecnet[viewer]'"
-            ) from error
-        shape = None if file is None else read(file)
-        serve_viewer(load(model), shape, host, port, browser=browser, echo=typer.echo)
+    with quiet_interrupts():
+        from qecnet.formats import read
+        from qecnet.models import load
+    try:
+        from qecnet.viewer import serve_viewer
+    except ImportError as error:
+        raise ValueError(
+            f"the viewer needs aiohttp, which cannot be imported ({error}); pip install 'qecnet[viewer]'"
+        ) from error
+    shape = None if file is None else read(file)
+    serve_viewer(load(model), shape, host, port, browser=browser, echo=typer.echo)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -45,8 +45,8 @@ def measure_calibration(
     """
     held = _held_out(measurement, unlabelled)
     model, views = measurement.model, measurement.model.settings.get("views", 0) > 0
-    job = _Job(model.config, model.setting("keep"), measurement.seed, views)
-    jobs = [(job, number, item) for number, (item, _) in enumerate(held)]
+    how = model.config, model.setting("keep"), views
+    jobs = [(derive_seed(measurement.seed, number), item, *how) for number, (item, _) in enumerate(held)]
     label = "calibration: shapes" if measurement.progress else None
     found = [pickle.loads(row) for row in map_shapes(_predict_shape, jobs, model.network, measurement.workers, label)]
     labels = torch.tensor([label for (_, label), (_, q) in zip(held, found, strict=True) for _ in q])
@@ -82,32 +82,24 @@ def write_calibration(path: Path, calibration: Calibration) -> None:
     write_tensors(path, tensors, about | asdict(calibration))
 
 
-@dataclass(frozen=True)
-class _Job:
-    """What is done with each held-out shape."""
-
-    config: PrepareConfig
-    keep: float
-    seed: int
-    views: bool
-
-
-def _predict_shape(network: Network, job: _Job, number: int, item: Item) -> bytes:
+def _predict_shape(
+    network: Network, seed: int, item: Item, config: PrepareConfig, keep: float, has_view: bool
+) -> bytes:
     """Predict a shape, whole and, where it is asked for, as a view; also the rotations (1 or 2, 4) of both.
 
     Packed, as torch would send each tensor by a file handle of its own.
     """
-    generator = torch.Generator().manual_seed(derive_seed(job.seed, number))
+    generator = torch.Generator().manual_seed(seed)
     shape = item.load()
-    clouds = [sample_points(shape, job.config.points, generator, job.keep)]
-    if job.views:
+    clouds = [sample_points(shape, config.points, generator, keep)]
+    if has_view:
         try:
             clouds.append(sample_view(shape, generator, TRAINING_CAMERA).cloud)
         except ValueError:  # cameras hardly see it, and training takes all of its points instead
-            clouds.append(sample_points(shape, job.config.points, generator, job.keep))
+            clouds.append(sample_points(shape, config.points, generator, keep))
     turns = random_quaternion(len(clouds), generator, dtype=torch.float64)
     rotated = [replace(cloud, normals=None).rotated(q) for cloud, q in zip(clouds, turns, strict=True)]
-    found = network(OrientedPoints.stack([prepare(cloud, job.config, generator) for cloud in rotated]))
+    found = network(OrientedPoints.stack([prepare(cloud, config, generator) for cloud in rotated]))
     return pickle.dumps((found, turns))
 
 

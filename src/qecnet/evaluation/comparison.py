@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from qecnet.evaluation.published import PublishedAccuracy, PublishedErrors, published_figures
 from qecnet.evaluation.results import (
+    MODES,
     PROTOCOLS,
     ClassificationResult,
     ErrorGroups,
-    PoseBaselinesResult,
     ProtocolName,
     RotationResult,
 )
@@ -19,15 +19,18 @@ from qecnet.evaluation.run import EvaluatedRun
 _OURS = {"QEC": "paper", "QEC, no canonicalisation": "var"}
 """Which configuration is the paper's method in Table 1; `published_figures` knows those of the others."""
 _TABLE_2 = {
-    "PointNetLK": ("pointnetlk", "same_instance"),
+    "Mean LRF": ("", "mean LRF"),
+    "PCA, resampled": ("", "PCA"),
+    "PCA, resampled and rotated": ("", "PCA"),
+    "PointNetLK": ("pointnetlk", "PointNetLK"),
     "IT-Net": ("it_net", "canonical"),
     "QEC, canonical": ("paper", "canonical"),
     "QEC, siamese": ("paper", "siamese"),
 }
-"""Which configuration is a method of Table 2, and where its errors are: pairs of one shape, or a mode of rotation."""
-_WITHOUT_LEARNING = {"Mean LRF": "mean LRF", "PCA, resampled": "PCA", "PCA, resampled and rotated": "PCA"}
-"""Methods of Table 2 that align pairs. Their poses rotate with the cloud, including the signs of PCA's axes, so the two
-protocols agree, and PCA's two rows are one."""
+"""Which configuration is a method of Table 2, and where its errors are: a mode of rotation, or a method of alignment.
+
+Methods without a configuration learn nothing. Their poses rotate with the cloud, including the signs of PCA's axes, so
+the two protocols agree, and PCA's two rows are one."""
 _SINCE = ("TFN", "RIConv++", "Vector Neurons")
 """Methods that are run here and have no column in Table 1."""
 
@@ -88,28 +91,19 @@ def compare_errors(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedErrors]:
         A row for each method.
     """
     runs = [run for run in runs if run.settings.dataset == "modelnet10"]
-    of_kind = {run.kind: run for run in reversed(runs)}
-    pairs = next((found for run in runs if (found := run.pose_baselines) and "PCA" in found.same_instance), None)
+    of_kind: dict[str, EvaluatedRun | None] = {run.kind: run for run in reversed(runs)}
+    unlearned = (run for run in runs if run.pose_baselines and "PCA" in run.pose_baselines.same_instance)
+    of_kind[""] = next(unlearned, None)
     for row in published_figures().rotation:
-        kind, where = _TABLE_2.get(row.method, ("", ""))
+        kind, which = _TABLE_2[row.method]
         run = of_kind.get(kind)
-        measured: dict[ProtocolName, ErrorGroups | None]
-        if where == "same_instance":
-            measured = dict.fromkeys(PROTOCOLS, _of_pairs(run.pose_baselines if run else None, row.method))
-        elif where:
-            measured = {p: _of_mode(run, p, where) for p in PROTOCOLS}
-        else:
-            measured = dict.fromkeys(PROTOCOLS, _of_pairs(pairs, _WITHOUT_LEARNING.get(row.method, "")))
-        yield ComparedErrors(row.method, row, measured)
+        yield ComparedErrors(row.method, row, {p: _errors_of(run, which, p) for p in PROTOCOLS})
 
 
-def _of_pairs(found: PoseBaselinesResult | None, method: str) -> ErrorGroups | None:
-    return found.same_instance.get(method) if found else None
-
-
-def _of_mode(run: EvaluatedRun | None, protocol: ProtocolName, mode: str) -> ErrorGroups | None:
-    found = run.result(RotationResult, protocol) if run else None
-    if found is None:
+def _errors_of(run: EvaluatedRun | None, which: str, protocol: ProtocolName) -> ErrorGroups | None:
+    if run is None:
         return None
-    counted = "correct" if protocol == "paper" else "all"
-    return next(errors for *which, errors in found.modes if which == [mode, counted])
+    if which not in MODES:
+        return run.pose_baselines.same_instance.get(which) if run.pose_baselines else None
+    found = run.result(RotationResult, protocol)
+    return getattr(getattr(found.modes, which), "correct" if protocol == "paper" else "all") if found else None

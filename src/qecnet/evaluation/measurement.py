@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,9 +14,19 @@ from numpy.typing import NDArray
 
 from qecnet.datasets import Dataset
 from qecnet.evaluation.corruption import Corruption
-from qecnet.evaluation.predict import Predictions, predict
+from qecnet.evaluation.predict import (
+    Predictions,
+    ViewJob,
+    pack_predictions,
+    predict_shape,
+    prediction_row,
+    read_predictions,
+)
 from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.results import MeasuredModel, ProtocolName
+from qecnet.evaluation.rows import hash_inputs, map_shapes, open_unfinished
+from qecnet.files import write_whole
+from qecnet.fingerprint import code_hash
 from qecnet.models import Model
 from qecnet.nn import count_parameters
 
@@ -72,11 +84,84 @@ class Measurement:
         Returns:
             The predictions, a row for each view.
         """
-        protocol, keep = protocol or self.protocol, self.model.setting("keep")
-        sampler = ViewSampler(protocol, self.model.config, keep, self.seed, corruption)
+        model, dataset = self.model, self.dataset
         split, shapes = ("test", self.shapes) if train_shapes is None else ("train", train_shapes)
+        classes, numbers = self.choose_common(split, shapes)
+        sampler = ViewSampler(protocol or self.protocol, model.config, model.setting("keep"), self.seed, corruption)
+        job = ViewJob(sampler, tuple(views), tuple(model.classes.index(one) for one in classes))
+        code = code_hash("qecnet.evaluation", "predict.py", "protocols.py", "corruption.py")
+        key = hash_inputs(model, dataset, split, numbers, [asdict(job), classes, code])
         into = self.folder / f"{name}.npz"
-        return predict(self.model, self.dataset, split, sampler, views, into, shapes, self.workers, self.progress)
+        with suppress(ValueError):  # there is no such file, or it is damaged
+            stored, found = read_predictions(into)
+            if stored == key:
+                return found
+        items, row = dataset.items(split), prediction_row(len(classes))
+        jobs = [(job, n, classes.index(dataset.classes[items[n].label]), items[n]) for n in numbers]
+        table = self.compute_rows(name, key, row, len(views), predict_shape, model.network, jobs)
+        names = np.array([items[n].name for n in table["shape"]])
+        columns = {name: np.ascontiguousarray(table[name]) for name in row.names or ()}
+        predictions = Predictions(name=names, classes=classes, **columns)
+        write_whole(into, pack_predictions(predictions, key))
+        into.with_suffix(".rows").unlink()
+        return predictions
+
+    def choose_common(self, split: str, shapes: Sequence[int] | None) -> tuple[tuple[str, ...], list[int]]:
+        """Choose the classes that the model and the dataset share, and their shapes.
+
+        Args:
+            split: the part of the dataset.
+            shapes: numbers of shapes in the split to choose from; None for all.
+
+        Returns:
+            The classes, and the numbers of the shapes.
+
+        Raises:
+            ValueError: if they share no class.
+        """
+        model, dataset = self.model, self.dataset
+        classes = tuple(name for name in dataset.classes if name in model.classes)
+        if not classes:
+            raise ValueError(f"{dataset.name}: shares no class with the weights {model.name} ({model.classes[0]}, …)")
+        items = dataset.items(split)
+        numbers = range(len(items)) if shapes is None else shapes
+        return classes, [n for n in numbers if dataset.classes[items[n].label] in classes]
+
+    def compute_rows(
+        self,
+        name: str,
+        key: str,
+        row: np.dtype[np.void],
+        each: int,
+        function: Callable[..., bytes],
+        model: Any,
+        jobs: Sequence[tuple[Any, ...]],
+    ) -> NDArray[np.void]:
+        """Compute the rows of each job and store them as they arrive; a run that was stopped resumes after the last.
+
+        Args:
+            name: the stem of the file that stores them, NAME.rows.
+            key: what they are made from, see `open_unfinished`.
+            row: the type of a row.
+            each: the number of rows of each job.
+            function: as for `map_shapes`; returns the bytes of `each` rows.
+            model: as for `map_shapes`.
+            jobs: as for `map_shapes`.
+
+        Returns:
+            (jobs × each,), the rows of all jobs in order.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        size = row.itemsize * each
+        with open_unfinished(self.folder / f"{name}.rows", key) as (file, start):
+            done = min((file.seek(0, os.SEEK_END) - start) // size, len(jobs))
+            file.truncate(start + done * size)
+            label = f"{name}: shapes after {done}" if done else f"{name}: shapes"
+            for rows in map_shapes(function, jobs[done:], model, self.workers, label if self.progress else None):
+                file.write(rows)
+                file.flush()
+            file.seek(start)
+            return np.frombuffer(file.read(), row)
 
     def predict_test_views(self, rotations: int) -> Predictions:
         """Predict one upright and several rotated views of each test shape, each resampled on its own.

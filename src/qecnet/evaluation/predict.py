@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +12,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from qecnet.datasets import Dataset, Item
+from qecnet.datasets import Item
 from qecnet.evaluation.protocols import TestView, ViewSampler
-from qecnet.evaluation.rows import compute_rows, hash_inputs
-from qecnet.files import write_whole
-from qecnet.fingerprint import code_hash
 from qecnet.geometry import OrientedPoints
-from qecnet.models import Model
 from qecnet.nn import Network
 
 
@@ -69,7 +63,7 @@ class Predictions:
 
 
 @dataclass(frozen=True)
-class _Job:
+class ViewJob:
     """What is done with each shape."""
 
     sampler: ViewSampler
@@ -77,66 +71,12 @@ class _Job:
     columns: tuple[int, ...]  # the model's classes that are measured, in the order of the labels
 
 
-def predict(
-    model: Model,
-    dataset: Dataset,
-    split: str,
-    sampler: ViewSampler,
-    views: Sequence[TestView],
-    into: Path,
-    shapes: Sequence[int] | None = None,
-    workers: int | None = None,
-    progress: bool = True,
-) -> Predictions:
-    """Predict each view of each shape, or read the predictions from `into` (.npz) if they are there already.
-
-    Only classes that the model and the dataset share take part, with their shapes and their activations. `shapes` are
-    numbers of the shapes in the split.
-    """
-    classes, numbers = choose_common(model, dataset, split, shapes)
-    items = dataset.items(split)
-    job = _Job(sampler, tuple(views), tuple(model.classes.index(name) for name in classes))
-    code = code_hash("qecnet.evaluation", "predict.py", "protocols.py", "corruption.py")
-    key = hash_inputs(model, dataset, split, numbers, [asdict(job), classes, code])
-    with suppress(ValueError):  # there is no such file, or it is damaged
-        stored, found = _read(into)
-        if stored == key:
-            return found
-    row = _row_type(len(classes))
-    jobs = [(job, n, classes.index(dataset.classes[items[n].label]), items[n]) for n in numbers]
-    part = into.with_name(into.name + ".part")
-    label = f"{into.stem}: shapes" if progress else None
-    table = compute_rows(_predict_shape, jobs, model.network, row, len(views), part, key, workers, label)
-    names = np.array([items[n].name for n in table["shape"]])
-    columns = {name: np.ascontiguousarray(table[name]) for name in row.names or ()}
-    predictions = Predictions(name=names, classes=classes, **columns)
-    write_whole(into, pack_predictions(predictions, key))
-    part.unlink()
-    return predictions
-
-
-def choose_common(
-    model: Model, dataset: Dataset, split: str, shapes: Sequence[int] | None
-) -> tuple[tuple[str, ...], list[int]]:
-    """Choose the classes that the model and the dataset share, and their shapes, all of the split by default."""
-    classes = tuple(name for name in dataset.classes if name in model.classes)
-    if not classes:
-        raise ValueError(f"{dataset.name}: shares no class with the weights {model.name} ({model.classes[0]}, …)")
-    items = dataset.items(split)
-    numbers = range(len(items)) if shapes is None else shapes
-    return classes, [n for n in numbers if dataset.classes[items[n].label] in classes]
-
-
-def read_predictions(path: Path) -> Predictions:
-    """Read the predictions that `predict` stored.
+def read_predictions(path: Path) -> tuple[str, Predictions]:
+    """Read what `pack_predictions` encoded: the key and the predictions.
 
     Raises:
         ValueError: if the file is damaged or holds something else.
     """
-    return _read(path)[1]
-
-
-def _read(path: Path) -> tuple[str, Predictions]:
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
             rows: dict[str, Any] = {f.name: arrays[f.name] for f in fields(Predictions)}
@@ -145,7 +85,8 @@ def _read(path: Path) -> tuple[str, Predictions]:
         raise ValueError(f"{path}: holds no predictions, or is damaged ({error}); measure again") from error
 
 
-def _row_type(classes: int) -> np.dtype[np.void]:
+def prediction_row(classes: int) -> np.dtype[np.void]:
+    """The type of a row of `predict_shape`."""
     return np.dtype(
         [
             ("shape", "<i8"),
@@ -168,12 +109,12 @@ def pack_predictions(predictions: Predictions, key: str) -> bytes:
     return buffer.getvalue()
 
 
-def _predict_shape(network: Network, job: _Job, number: int, label: int, item: Item) -> bytes:
+def predict_shape(network: Network, job: ViewJob, number: int, label: int, item: Item) -> bytes:
     """Predict one shape's views in one batch."""
     views, points = job.sampler.prepare(item.load(), number, job.views)
     prediction = network(OrientedPoints.stack(views))
     activations, poses = prediction.activations[:, job.columns], prediction.poses[:, job.columns]
-    rows = np.zeros(len(job.views), _row_type(len(job.columns)))
+    rows = np.zeros(len(job.views), prediction_row(len(job.columns)))
     rows["shape"], rows["label"], rows["points"] = number, label, points
     rows["resampling"] = [view.resampling for view in job.views]
     rows["turn"] = [view.turn for view in job.views]

@@ -76,7 +76,7 @@ class MeasuredModel:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelResult(Result):
-    """A result of one model.
+    """A result of one model; `EvaluatedRun` finds the results of all subclasses, the first ones first.
 
     Attributes:
         missing: classes that only the model or only the dataset has; they are not measured.
@@ -253,56 +253,6 @@ class RobustnessResult(ModelResult):
         return {(one.kind, one.level): one for one in self.levels}
 
 
-@dataclass(frozen=True, kw_only=True)
-class ViewScores:
-    """What was predicted of some views, or of some whole shapes.
-
-    Attributes:
-        views: number of views.
-        accuracy: share of correct classes; None for a dataset without the model's classes.
-        up10, up_degrees: share with the up direction within 10°, and its median error.
-        pose15, pose_degrees: share with the orientation within 15°, up to symmetry, and its median error.
-        pose15_known_up, accuracy_known_up: these shares where the up direction is given.
-        centre: median distance of the predicted centre from the mean of the whole shape's points, in its radii.
-        size: median relative error of the predicted radius.
-        confidence: mean confidence of the class, and without the model's classes, of the up direction.
-
-    What is None was not measured.
-    """
-
-    views: int
-    accuracy: float | None
-    up10: float
-    up_degrees: float
-    pose15: float
-    pose_degrees: float
-    pose15_known_up: float
-    centre: float
-    size: float | None = None
-    accuracy_known_up: float | None = None
-    confidence: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ViewsResult(ModelResult):
-    """Views of one side, compared with whole shapes.
-
-    Attributes:
-        groups: scores of "whole" shapes, of "views", and of views by visible share.
-        whole_by_kind: scores of whole shapes by class; for a dataset without the model's classes, by form.
-        views_by_kind: the same of views.
-        no_answer: how many whole shapes and views the model had no answer for (flat, too few points in view, or
-            hardly visible to a camera); they are in none of the scores.
-        points: the median number of points in a view.
-    """
-
-    measurement = "views"
-    no_answer: int = 0
-    groups: Mapping[str, ViewScores]
-    whole_by_kind: Mapping[str, ViewScores]
-    views_by_kind: Mapping[str, ViewScores]
-
-
 @dataclass(frozen=True)
 class PredictionChange:
     """How far predictions of rotated views are from the rotated predictions of upright ones."""
@@ -425,6 +375,56 @@ class CalibrationResult(ModelResult):
     test: CalibrationSplit
     orientation_temperature: float = 1.0
     candidate_sets: dict[str, float] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewScores:
+    """What was predicted of some views, or of some whole shapes.
+
+    Attributes:
+        views: number of views.
+        accuracy: share of correct classes; None for a dataset without the model's classes.
+        up10, up_degrees: share with the up direction within 10°, and its median error.
+        pose15, pose_degrees: share with the orientation within 15°, up to symmetry, and its median error.
+        pose15_known_up, accuracy_known_up: these shares where the up direction is given.
+        centre: median distance of the predicted centre from the mean of the whole shape's points, in its radii.
+        size: median relative error of the predicted radius.
+        confidence: mean confidence of the class, and without the model's classes, of the up direction.
+
+    What is None was not measured.
+    """
+
+    views: int
+    accuracy: float | None
+    up10: float
+    up_degrees: float
+    pose15: float
+    pose_degrees: float
+    pose15_known_up: float
+    centre: float
+    size: float | None = None
+    accuracy_known_up: float | None = None
+    confidence: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewsResult(ModelResult):
+    """Views of one side, compared with whole shapes.
+
+    Attributes:
+        groups: scores of "whole" shapes, of "views", and of views by visible share.
+        whole_by_kind: scores of whole shapes by class; for a dataset without the model's classes, by form.
+        views_by_kind: the same of views.
+        no_answer: how many whole shapes and views the model had no answer for (flat, too few points in view, or
+            hardly visible to a camera); they are in none of the scores.
+        points: the median number of points in a view.
+    """
+
+    measurement = "views"
+    no_answer: int = 0
+    groups: Mapping[str, ViewScores]
+    whole_by_kind: Mapping[str, ViewScores]
+    views_by_kind: Mapping[str, ViewScores]
 
 
 @dataclass(frozen=True, kw_only=True)

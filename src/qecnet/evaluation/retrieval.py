@@ -12,10 +12,9 @@ from numpy.typing import NDArray
 from qecnet.algebra import rotate
 from qecnet.datasets import Item
 from qecnet.evaluation.measurement import CountedViews, Measurement
-from qecnet.evaluation.predict import choose_common
 from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.results import RetrievalResult, RetrievalScores
-from qecnet.evaluation.rows import compute_rows, hash_inputs
+from qecnet.evaluation.rows import hash_inputs
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import OrientedPoints
 from qecnet.nn import Network
@@ -44,7 +43,7 @@ def measure_retrieval(measurement: Measurement) -> RetrievalResult:
         The result, for `write_result`.
     """
     model, dataset = measurement.model, measurement.dataset
-    classes, numbers = choose_common(model, dataset, "test", measurement.shapes)
+    classes, numbers = measurement.choose_common("test", measurement.shapes)
     if not numbers:
         raise ValueError(f"{dataset.name}: has no test shape of a class of {model.name}; measure more shapes")
     items = [dataset.items("test")[n] for n in numbers]
@@ -52,10 +51,8 @@ def measure_retrieval(measurement: Measurement) -> RetrievalResult:
     jobs = [(sampler, n, item) for n, item in zip(numbers, items, strict=True)]
     code = code_hash("qecnet.evaluation", "retrieval.py", "protocols.py")
     key = hash_inputs(model, dataset, "test", numbers, [asdict(sampler), code])
-    bar = "retrieval: shapes" if measurement.progress else None
-    row = _row_type(model.network)
-    into = measurement.folder / f"retrieval-{measurement.protocol}.rows"
-    rows = compute_rows(_describe_shape, jobs, model.network, row, 1, into, key, measurement.workers, bar)
+    name, row = f"retrieval-{measurement.protocol}", _row_type(model.network)
+    rows = measurement.compute_rows(name, key, row, 1, _describe_shape, model.network, jobs)
     label = np.array([item.label for item in items])
     scores = {name: score_retrieval(label, np.ascontiguousarray(rows[name])) for name in _METHODS}
     seen = CountedViews(classes, np.array(numbers), rows["points"])

@@ -1,7 +1,6 @@
 """Results of many shapes: computed in processes, stored as they arrive, the same for any number of workers.
 
-The unit of work is one shape, so neither the number of workers nor an interruption changes a figure. Rows are appended
-to a file shape by shape; a run that was stopped resumes after the last whole shape.
+The unit of work is one shape, so neither the number of workers nor an interruption changes a figure.
 """
 
 from __future__ import annotations
@@ -14,9 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import track
 
@@ -49,43 +46,6 @@ def hash_inputs(model: Model, dataset: Dataset, split: str, shapes: Sequence[int
     ]
     inputs = [hash_model(model), dataset.fingerprint(split), [*shapes], code, about]
     return hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
-
-
-def compute_rows(
-    function: Callable[..., bytes],
-    jobs: Sequence[tuple[Any, ...]],
-    model: Any,
-    row: np.dtype[np.void],
-    each: int,
-    into: Path,
-    key: str,
-    workers: int | None,
-    label: str | None,
-) -> NDArray[np.void]:
-    """Compute the rows of each job and store them as they arrive; those that are stored already are not computed again.
-
-    Args:
-        function: as for `map_shapes`; returns the bytes of `each` rows.
-        jobs: as for `map_shapes`, and so are `model`, `workers` and `label`.
-        row: the type of a row.
-        each: the number of rows of each job.
-        into: the file that stores them.
-        key: what they are made from, see `open_unfinished`.
-
-    Returns:
-        (jobs × each,), the rows of all jobs in order.
-    """
-    into.parent.mkdir(parents=True, exist_ok=True)
-    size = row.itemsize * each
-    with open_unfinished(into, key) as (file, start):
-        done = min((file.seek(0, os.SEEK_END) - start) // size, len(jobs))
-        file.truncate(start + done * size)
-        bar = f"{label} after {done}" if label and done else label
-        for rows in map_shapes(function, jobs[done:], model, workers, bar):
-            file.write(rows)
-            file.flush()
-        file.seek(start)
-        return np.frombuffer(file.read(), row)
 
 
 @contextmanager

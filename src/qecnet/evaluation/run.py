@@ -9,34 +9,10 @@ from pathlib import Path
 
 from qecnet.evaluation.predict import Predictions, read_predictions
 from qecnet.evaluation.published import published_figures
-from qecnet.evaluation.results import (
-    PROTOCOLS,
-    CalibrationResult,
-    ClassificationResult,
-    EquivarianceResult,
-    ModelResult,
-    PoseBaselinesResult,
-    ProtocolName,
-    R,
-    RetrievalResult,
-    RobustnessResult,
-    RotationResult,
-    ViewsResult,
-    read_result,
-)
+from qecnet.evaluation.results import PROTOCOLS, ModelResult, PoseBaselinesResult, ProtocolName, R, read_result
 from qecnet.nn import list_networks, network_class
 from qecnet.outcome import Epoch, TrainingOutcome
 from qecnet.schema import decode_file, decode_lines
-
-_KINDS = (
-    ClassificationResult,
-    RotationResult,
-    RobustnessResult,
-    EquivarianceResult,
-    CalibrationResult,
-    RetrievalResult,
-    ViewsResult,
-)
 
 
 def name_network(config: str) -> str:
@@ -157,7 +133,8 @@ class EvaluatedRun:
 
     @cached_property
     def _results(self) -> dict[tuple[type, ProtocolName], ModelResult]:
-        found = {(kind, p): read_result(self.folder / "evaluation", kind, p) for kind in _KINDS for p in PROTOCOLS}
+        kinds = ((kind, p) for kind in ModelResult.__subclasses__() for p in PROTOCOLS)
+        found = {(kind, p): read_result(self.folder / "evaluation", kind, p) for kind, p in kinds}
         return {(kind, p): result for (kind, p), result in found.items() if result is not None and result.protocol == p}
 
     @cached_property
@@ -203,4 +180,4 @@ class EvaluatedRun:
             The predictions, or None if they were not kept.
         """
         path = self.folder / "evaluation" / f"{measurement}-{protocol}.npz"
-        return read_predictions(path) if path.exists() else None
+        return read_predictions(path)[1] if path.exists() else None

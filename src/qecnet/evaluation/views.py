@@ -15,7 +15,7 @@ from qecnet.datasets import NO_SYMMETRY, Item, derive_seed, sample_view, symmetr
 from qecnet.evaluation.forms import FORMS, name_form
 from qecnet.evaluation.measurement import CountedViews, Measurement
 from qecnet.evaluation.results import ViewScores, ViewsResult
-from qecnet.evaluation.rows import compute_rows, hash_inputs
+from qecnet.evaluation.rows import hash_inputs
 from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_distance
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import sample_points
@@ -77,9 +77,7 @@ def measure_views(measurement: Measurement) -> ViewsResult:
     about = [measurement.seed, kinds, bool(common), asdict(model.calibration), code]
     key = hash_inputs(model, dataset, "test", numbers, about)
     jobs = [(measurement.seed, n, items[n], kinds if common else None) for n in numbers]
-    label = "views: shapes" if measurement.progress else None
-    into = measurement.folder / "views-strict.rows"
-    rows = compute_rows(_measure_shape, jobs, model, _ROW, 2, into, key, measurement.workers, label)
+    rows = measurement.compute_rows("views-strict", key, _ROW, 2, _measure_shape, model, jobs)
     answered = rows[rows["is_answered"]]
     if not len(answered):
         raise ValueError(f"{dataset.name}: {model.name} has no answer for any of its test shapes; measure other shapes")

@@ -17,7 +17,7 @@ from qecnet.nn import apply_temperature
 from qecnet.viewer.layers import layer_arrays
 from qecnet.viewer.observation import Observation, Observer
 from qecnet.viewer.request import CorruptionLevels, Place, Request, RequestedShape, ShapeSource
-from qecnet.viewer.shape import CameraView, ViewedShape, sample_surface, see_surface, to_tensor, view_shape
+from qecnet.viewer.shape import ViewedShape, sample_surface, see_surface, to_tensor, view_shape
 from qecnet.viewer.uploads import UploadStore
 from qecnet.viewer.wire import pack
 
@@ -81,14 +81,14 @@ class Session:
             target = second.cloud.rotated(to_tensor(request.second.rotation))
             slots.append(self._second)
         view = None if request.camera is None else self._see(request, request.camera, shape)
-        cloud = (shape if view is None else view).cloud.rotated(to_tensor(request.shape.rotation))
+        cloud = (shape.cloud if view is None else view[0]).rotated(to_tensor(request.shape.rotation))
         observation = observer.observe(cloud, target)
         header: dict[str, Any] = {"id": request.id, "model": model.name}
         arrays: dict[str, Tensor] = layer_arrays(model.network, observation, request.layers)
         if view is not None:
             trained = bool(model.settings.get("views"))
-            header["view"] = {"camera": request.camera, "visible": view.visible, "trained": trained}
-            arrays["view.points"] = view.cloud.points
+            header["view"] = {"camera": request.camera, "visible": view[1], "trained": trained}
+            arrays["view.points"] = view[0].points
         for slot in slots:
             header |= slot.header
             arrays |= slot.arrays
@@ -110,7 +110,7 @@ class Session:
         assert slot.shape is not None
         return slot.shape
 
-    def _see(self, request: Request, camera: Place, shape: ViewedShape) -> CameraView:
+    def _see(self, request: Request, camera: Place, shape: ViewedShape) -> tuple[PointCloud, float]:
         """What a camera sees of the first shape; the points of its surface are kept for the next position."""
         if self._surface is None or self._surface[0] is not shape:
             self._surface = shape, sample_surface(self._load(request.shape.source), shape)

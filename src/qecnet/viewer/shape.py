@@ -38,14 +38,6 @@ class ViewedShape:
     scale: float
 
 
-@dataclass(frozen=True, eq=False)
-class CameraView:
-    """What a camera sees of a shape: points in the shape's own pose, and the share of its surface that is visible."""
-
-    cloud: PointCloud
-    visible: float
-
-
 def view_shape(shape: Mesh | PointCloud, corruption: CorruptionLevels, config: PrepareConfig) -> ViewedShape:
     """Sample points as a model does, and corrupt them."""
     whole = sample_shape(shape, config, corruption.seed).normalized(torch.float64)
@@ -64,15 +56,17 @@ def sample_surface(shape: Mesh | PointCloud, viewed: ViewedShape) -> PointCloud:
     return PointCloud((dense.points.double() - viewed.centre) / viewed.scale, name=viewed.name)
 
 
-def see_surface(surface: PointCloud, camera: Place, rotation: Rotation, corruption: CorruptionLevels) -> CameraView:
-    """Return what a camera sees of a surface that was rotated about its centre, corrupted.
+def see_surface(
+    surface: PointCloud, camera: Place, rotation: Rotation, corruption: CorruptionLevels
+) -> tuple[PointCloud, float]:
+    """Return what a camera sees of a surface that was rotated about its centre, corrupted; and how much, 0 to 1.
 
     Raises:
         ValueError: when the camera is inside the shape or hardly sees it; one sentence.
     """
     there = rotate(conjugate(to_tensor(rotation)), to_tensor(camera))
     view = sample_view_from(surface, there, torch.Generator().manual_seed(corruption.seed))
-    return CameraView(_corrupt(view.cloud, corruption), view.visible)
+    return _corrupt(view.cloud, corruption), view.visible
 
 
 def _corrupt(cloud: PointCloud, corruption: CorruptionLevels) -> PointCloud:

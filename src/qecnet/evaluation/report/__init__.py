@@ -20,20 +20,15 @@ from qecnet.evaluation.report._table import CELL_FORMATS, ReportTable
 from qecnet.evaluation.results import (
     BINS,
     PROTOCOLS,
-    ClassificationResult,
-    EquivarianceResult,
+    ModelResult,
     PoseBaselinesResult,
     ProtocolName,
-    RobustnessResult,
     RotationResult,
-    ViewsResult,
     read_result,
 )
 from qecnet.evaluation.run import EvaluatedRun
 
 __all__ = ["Report", "build_report", "render_page"]
-
-_SHOWN = (ClassificationResult, RotationResult, RobustnessResult, EquivarianceResult, ViewsResult)
 
 
 @dataclass(frozen=True)
@@ -69,6 +64,9 @@ def build_report(folder: Path, compare: Sequence[Path] = (), data: Path | None =
     posed = _first_predictions(run, "rotation") if run.has_poses else None
     failures = _gallery.failure_tables(named[1], posed and posed[1]) if named else []
     files = {table.name: table.to_csv() for table in failures}
+    dataset, shapes = next(iter(run)).dataset, None
+    if named and (data is not None or dataset == "shapes"):
+        shapes = open_dataset(dataset, data, per_class=run.settings.per_class)
 
     def keep(table: ReportTable) -> str:
         """Encode a table that the page links to; it also becomes a file."""
@@ -82,11 +80,11 @@ def build_report(folder: Path, compare: Sequence[Path] = (), data: Path | None =
         runs=[run, *others],
         with_errors=[one for one in (run, *others) if one.results(RotationResult)],
         baselines=baselines,
-        **{kind.measurement: run.results(kind) for kind in _SHOWN},
+        **{kind.measurement: run.results(kind) for kind in ModelResult.__subclasses__()},
         pointing=_first_predictions(run, "rotation", "classification") if run.has_poses else None,
         named=named,
         posed=posed,
-        pictures=_draw_pictures(run, data, named[1], posed and posed[1]) if named else None,
+        pictures=_gallery.CloudPictures(shapes) if shapes else None,
     )
     return Report(page.encode(), files)
 
@@ -142,14 +140,3 @@ def _read_compared(run: EvaluatedRun, compare: Sequence[Path]) -> tuple[list[Eva
 def _first_predictions(run: EvaluatedRun, *kinds: str) -> tuple[ProtocolName, Predictions] | None:
     stored = ((p, run.predictions(kind, p)) for kind in kinds for p in PROTOCOLS)
     return next(((p, found) for p, found in stored if found is not None), None)
-
-
-def _draw_pictures(
-    run: EvaluatedRun, data: Path | None, named: Predictions, posed: Predictions | None
-) -> _gallery.CloudPictures | None:
-    """Draw the gallery if the shapes are available."""
-    name = next(iter(run)).dataset
-    if data is None and name != "shapes":
-        return None
-    dataset = open_dataset(name, data, per_class=run.settings.per_class)
-    return _gallery.CloudPictures(dataset, named, posed)

@@ -119,35 +119,27 @@ class CloudPictures:
     """Cards with pictures that the page's script draws; the points of each shape are kept once.
 
     Attributes:
-        encoded: the points, base64 of 16-bit integers.
-        confused: the worst classification failures, upright.
-        category, siamese: typical pairs of shapes of a class, and of views of a shape; empty without poses.
-        worst: the worst poses; empty without poses.
+        encoded: the points of all shapes so far, base64 of 16-bit integers.
     """
 
-    def __init__(self, dataset: Dataset, named: Predictions, posed: Predictions | None) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         self.items = dataset.items("test")
         self.places: dict[int, int] = {}
         self.encoded: list[str] = []
-        self.confused = [
+
+    def show_confusions(self, found: Predictions) -> list[dict[str, Any]]:
+        """Show the worst classifications, upright."""
+        return [
             {
-                "pictures": [self._picture("classified wrongly", named, [(row, IDENTITY, "blue")])],
+                "pictures": [self._picture("classified wrongly", found, [(row, IDENTITY, "blue")])],
                 "title": predicted,
                 "text": f"not {truth}",
-                "detail": f"activation {activation:.2f} against {of_truth:.2f}, {named.name[row]}",
+                "detail": f"activation {activation:.2f} against {of_truth:.2f}, {found.name[row]}",
             }
-            for row, truth, predicted, activation, of_truth in _list_confusions(named)
+            for row, truth, predicted, activation, of_truth in _list_confusions(found)
         ]
-        self.category: list[dict[str, Any]] = []
-        self.siamese: list[dict[str, Any]] = []
-        self.worst: list[dict[str, Any]] = []
-        if posed is not None:
-            same_shape = pair_same_shape(posed)
-            self.category = self._pairs(posed, choose_typical(posed, pair_same_class(posed)), before=True)
-            self.siamese = self._pairs(posed, choose_typical(posed, same_shape), before=True)
-            self.worst = self._pairs(posed, choose_worst_poses(posed, same_shape, WORST), before=False)
 
-    def _pairs(self, found: Predictions, chosen: ViewPairs, *, before: bool) -> list[dict[str, Any]]:
+    def show_pairs(self, found: Predictions, chosen: ViewPairs, before: bool) -> list[dict[str, Any]]:
         """Show pairs aligned by their predicted poses, the first view upright, and perhaps before that."""
         first, second = (torch.from_numpy(found.rotation[rows]) for rows in (chosen.first, chosen.second))
         onto_first = relative_rotation(found.poses[chosen.second, 0], found.poses[chosen.first, 0])
@@ -193,18 +185,18 @@ def _names(found: Predictions, rows: Sequence[int]) -> str:
     return " and ".join(dict.fromkeys(str(found.name[row]) for row in rows))
 
 
-_TURN, _TILT = np.radians(35), np.radians(25)
+_TURN, _TILT = np.radians(35), np.radians(25)  # also in the circles of macros.jinja
 _RIGHT = np.array([-np.sin(_TURN), np.cos(_TURN), 0])
 _EYE = np.array([np.cos(_TURN) * np.cos(_TILT), np.sin(_TURN) * np.cos(_TILT), np.sin(_TILT)])
-_UP = np.cross(_EYE, _RIGHT)
+_CAMERA = np.stack((_RIGHT, -np.cross(_EYE, _RIGHT), _EYE), 1)
+"""From a direction to its x and y in the picture, and how near it is."""
 
 
 def pose_directions(found: Predictions) -> NDArray[Any]:
     """Apply `R⁻¹ ∘ pose` to e_x, for the rotation R of each view and the pose of its predicted class. → (V, 3)"""
-    poses = check_rotations("poses", found.poses[:, 0])
-    back = relative_rotation(found.rotation, np.broadcast_to(IDENTITY, found.rotation.shape))
-    x = torch.tensor([1.0, 0, 0], dtype=torch.float64).expand(len(poses), 3)
-    return np.asarray(rotate(torch.from_numpy(back), rotate(poses, x)).numpy())
+    rotations, poses = check_rotations("rotation", found.rotation), check_rotations("poses", found.poses[:, 0])
+    x = torch.tensor([1.0, 0, 0], dtype=torch.float64)
+    return np.asarray(rotate(conjugate(rotations), rotate(poses, x)).numpy())
 
 
 def pose_spheres(found: Predictions) -> tuple[list[dict[str, Any]], ReportTable]:
@@ -215,32 +207,8 @@ def pose_spheres(found: Predictions) -> tuple[list[dict[str, Any]], ReportTable]
     for name in sort_classes(found.classes):
         of_class = np.flatnonzero(found.label == found.classes.index(name))
         shown = of_class[np.unique(np.linspace(0, len(of_class) - 1, min(most, len(of_class))).astype(int))]
-        places = [(*_project(directions[i]), found.correct[i]) for i in shown]
+        at = (directions[shown] @ _CAMERA).tolist()
+        places = [(round(x, 3), round(y, 3), z >= 0, found.correct[i]) for i, (x, y, z) in zip(shown, at, strict=True)]
         rows += [[name, found.name[i], int(found.correct[i]), *map(float, directions[i])] for i in shown]
         spheres += [{"name": name, "points": places}] if places else []
     return spheres, data_table("spheres.csv", ["class", "shape", "correct", "x", "y", "z"], rows)
-
-
-def _project(point: NDArray[Any]) -> tuple[float, float, bool]:
-    """Where a point of the sphere is drawn, x and y, and whether it is on the near side."""
-    return round(float(point @ _RIGHT), 3), round(float(-(point @ _UP)), 3), bool(point @ _EYE >= 0)
-
-
-def sphere_grid() -> list[tuple[str, bool]]:
-    """Draw three great circles as SVG path commands, the near and the far half of each."""
-    around = np.linspace(0, 2 * np.pi, 73)
-    cos, sin, none = np.cos(around), np.sin(around), np.zeros_like(around)
-    paths = []
-    for axes in ((cos, sin, none), (cos, none, sin), (none, cos, sin)):
-        circle = [_project(point) for point in np.stack(axes, -1)]
-        for side in (True, False):
-            path, pen = "", "M"
-            for x, y, near in circle:
-                path += f"{pen}{x:.3f} {y:.3f}" if near == side else ""
-                pen = "L" if near == side else "M"
-            paths.append((path, side))
-    return paths
-
-
-POLE = round(float(-_UP[2]), 3)
-"""Where the upward direction is on the spheres."""
