@@ -13,7 +13,7 @@ import numpy as np
 
 from qecnet.models.answer import Answer, Failure
 from qecnet.models.library.database import Database
-from qecnet.models.library.records import UNIT, Floats, Keys, ShapeRow, Stamp, check_path, is_unit
+from qecnet.models.library.records import UNIT, Floats, Keys, ShapeRow, Stamp, check_path
 from qecnet.schema import first_line
 
 _BLOCK = 4096
@@ -117,7 +117,7 @@ class Catalogue(Database):
                 raise self.damage("a descriptor has the wrong size")
         keys = np.array([key for key, _ in rows], np.int64)
         values = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").reshape(len(rows), width).astype(np.float32)
-        if not is_unit(values):
+        if not (np.abs(np.linalg.norm(values, axis=-1) - 1) <= UNIT).all():
             raise self.damage("a descriptor is not of length 1")
         return keys, values
 

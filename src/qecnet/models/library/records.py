@@ -101,12 +101,6 @@ def check_path(path: str) -> None:
         raise ValueError("a path is invalid or outside the folder of the library")
 
 
-def is_unit(vectors: Floats) -> bool:
-    """Whether each row of (..., D) is finite and of length 1."""
-    lengths = np.linalg.norm(vectors.astype(np.float32), axis=-1)
-    return bool((np.abs(lengths - 1) <= UNIT).all())
-
-
 def read_stamp(path: str | Path) -> Stamp:
     """Read the size and the modification time of a file; not its content.
 

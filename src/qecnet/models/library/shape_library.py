@@ -172,7 +172,7 @@ class Library:
         with self._rows.transaction():
             for entry in entries:
                 self._rows.add(*entry)
-        self._graph.extend()
+        self._graph.update(finished=False)
 
     def extend(self, folder: Path, results: Iterable[Sequence[Hashed]]) -> Generator[Answer | Failure]:
         """Add the files of `missing`.
@@ -225,7 +225,7 @@ class Library:
         """Record that all missing files are done, bring the graph up to date, and release free disk space."""
         with self._rows.transaction():
             self._rows.finish()
-        self._graph.finish()
+        self._graph.update(finished=True)
         self._rows.shrink()
 
     def absorb(self, other: Library) -> None:
@@ -240,7 +240,7 @@ class Library:
                 for _, row, stamp, descriptor in entries:
                     self._rows.add_row(row, stamp, descriptor)
             last = entries[-1][0]
-            self._graph.extend()
+            self._graph.update(finished=False)
         with self._rows.transaction():
             for failure in other._rows.failures():
                 self._rows.add_failure(*failure)
