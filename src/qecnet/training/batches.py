@@ -57,12 +57,7 @@ class Batch:
 class TrainingBatches:
     """The batches of each epoch, in a new order and with the next subsample of each shape.
 
-    An incomplete last batch is left out.
-
-    Args:
-        cache: the frames.
-        shapes: (N) indices of the training shapes in the cache.
-        settings: of the run.
+    An incomplete last batch is left out. `shapes` are indices (N) into the cache.
 
     Raises:
         ValueError: if there are fewer shapes than `batch_size`.
