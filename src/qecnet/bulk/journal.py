@@ -121,10 +121,12 @@ class Journal:
                 query = "SELECT size, modified, row, error FROM files WHERE file = ?"
                 known = self._base.execute(query, [key]).fetchone()
                 *before, row, error = known or [None] * 4
+                stamp: list[int | None] = [None, None]
+                problem = ""
                 try:
-                    stamp, problem = [*read_stamp(file)[:2]], ""
+                    stamp = [*read_stamp(file)[:2]]
                 except OSError as reason:
-                    stamp, problem = [None, None], str(reason)
+                    problem = str(reason)
                 same = known is not None and stamp == before
                 if same and error is None:
                     counts.unchanged += row is not None

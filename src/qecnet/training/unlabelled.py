@@ -39,8 +39,9 @@ class JoinedFrames:
         self, index: int | Sequence[int] | Tensor, subsampling: int | Sequence[int] | Tensor = 0
     ) -> OrientedPoints:
         """As `FrameCache.points`."""
-        first = len(self._parts[0])
-        chosen, numbers = torch.broadcast_tensors(torch.as_tensor(index), torch.as_tensor(subsampling))
+        first, numbers = len(self._parts[0]), torch.as_tensor(subsampling)
+        chosen = torch.as_tensor(index) + torch.zeros_like(numbers)
+        numbers = numbers + torch.zeros_like(chosen)
         which = chosen >= first
         parts = [
             cache.points(chosen[where] - start, numbers[where])
