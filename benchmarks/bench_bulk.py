@@ -32,7 +32,7 @@ from benchmarks.measure import report, row
 
 import qecnet
 from qecnet.bulk import Journal, Origin, Progress, do_pending, write_results
-from qecnet.models import Hashed, edit_library, extend
+from qecnet.models import Hashed, edit_library
 
 COLUMNS: Any = {"label": "text", "confidence": "number", "second": "text", "pose": "quaternion", "scores": "scores"}
 
@@ -153,7 +153,7 @@ def keep_library(folder: Path, files: list[Path]) -> list[dict[str, Any]]:
             ]
             for at in range(0, len(missing), 16)
         )
-        for _ in extend(library, model, folder, jobs):
+        for _ in library.extend(folder, jobs):
             pass
     kept = time.perf_counter() - start - planned
     return [

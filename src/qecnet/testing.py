@@ -29,7 +29,6 @@ Action = Literal["rotation", "permutation", "translation"]
 _SET_AXIS = {"points": -2, "vectors": -2, "poses": -2, "features": -2, "scalars": -1}
 _LAST_AXIS = {"point": 3, "points": 3, "vector": 3, "vectors": 3, "pose": 4, "poses": 4}
 _TOLERANCE = {torch.float32: 1e-4, torch.float64: 1e-9}
-_Transform = Callable[[Tensor, Kind], Tensor]
 
 
 def equivariance_error(
@@ -70,10 +69,10 @@ def equivariance_error(
         _check_kind(f"input {index}", x, kind)
     outputs = _as_tuple(function(*inputs), gives)
     worst = 0.0
-    for transform in _draw(under, inputs, takes, trials, seed):
-        transformed = _as_tuple(function(*(transform(x, k) for x, k in zip(inputs, takes, strict=True))), gives)
-        for found, output, kind in zip(transformed, outputs, gives, strict=True):
-            worst = max(worst, _difference(found, transform(output, kind), kind))
+    for g in _draw(under, inputs, takes, trials, seed):
+        transformed = [_transform(x, kind, under, g) for x, kind in zip(inputs, takes, strict=True)]
+        for found, output, kind in zip(_as_tuple(function(*transformed), gives), outputs, gives, strict=True):
+            worst = max(worst, _difference(found, _transform(output, kind, under, g), kind))
     return worst
 
 
@@ -155,46 +154,32 @@ def assert_invariant(
     assert_equivariant(function, inputs, takes, gives, under, tolerance=tolerance, trials=trials, seed=seed)
 
 
-def _draw(under: Action, inputs: Sequence[Tensor], takes: Sequence[Kind], trials: int, seed: int) -> list[_Transform]:
+def _draw(under: Action, inputs: Sequence[Tensor], takes: Sequence[Kind], trials: int, seed: int) -> Iterable[Tensor]:
+    """What `_transform` takes: quaternions, orders of the set axis, or shifts."""
     generator = torch.Generator().manual_seed(seed)
     if under == "rotation":
         hard = torch.eye(4, dtype=torch.float64)
         tiny = torch.nn.functional.normalize(torch.tensor([[1.0, 1e-6, 0.0, 0.0]], dtype=torch.float64), dim=-1)
-        drawn = random_quaternion(trials, generator, dtype=torch.float64)
-        return [_rotation(g) for g in torch.cat((hard, tiny, drawn))]
+        return torch.cat((hard, tiny, random_quaternion(trials, generator, dtype=torch.float64)))
     if under == "permutation":
         sizes = {x.shape[_SET_AXIS[k]] for x, k in zip(inputs, takes, strict=True) if k in _SET_AXIS}
         if len(sizes) != 1:
             raise ValueError(f"inputs have set axes of sizes {sorted(sizes)}; a permutation needs exactly one size")
         size = sizes.pop()
-        orders = [torch.randperm(size, generator=generator) for _ in range(trials)]
-        return [_permutation(order) for order in (torch.arange(size).flip(0), *orders)]
+        return [torch.arange(size).flip(0), *(torch.randperm(size, generator=generator) for _ in range(trials))]
     if under == "translation":
-        return [_translation(torch.randn(3, generator=generator, dtype=torch.float64)) for _ in range(trials)]
+        return [torch.randn(3, generator=generator, dtype=torch.float64) for _ in range(trials)]
     raise ValueError(f"under is {under!r}; it must be rotation, permutation or translation")
 
 
-def _rotation(g: Tensor) -> _Transform:
-    def transform(x: Tensor, kind: Kind) -> Tensor:
-        if kind in ("poses", "pose"):
-            return multiply(g.to(x), x)
-        return rotate(g.to(x), x) if _LAST_AXIS.get(kind) == 3 else x
-
-    return transform
-
-
-def _permutation(order: Tensor) -> _Transform:
-    def transform(x: Tensor, kind: Kind) -> Tensor:
-        return x.index_select(_SET_AXIS[kind], order.to(x.device)) if kind in _SET_AXIS else x
-
-    return transform
-
-
-def _translation(shift: Tensor) -> _Transform:
-    def transform(x: Tensor, kind: Kind) -> Tensor:
-        return x + shift.to(x) if kind in ("points", "point") else x
-
-    return transform
+def _transform(x: Tensor, kind: Kind, under: Action, g: Tensor) -> Tensor:
+    if under == "permutation":
+        return x.index_select(_SET_AXIS[kind], g.to(x.device)) if kind in _SET_AXIS else x
+    if under == "translation":
+        return x + g.to(x) if kind in ("points", "point") else x
+    if kind in ("poses", "pose"):
+        return multiply(g.to(x), x)
+    return rotate(g.to(x), x) if _LAST_AXIS.get(kind) == 3 else x
 
 
 def _difference(found: Tensor, expected: Tensor, kind: Kind) -> float:

@@ -75,8 +75,8 @@ def test_an_index_is_kept_up_to_date(run, folder):
 COMMIT_AT_ONCE = """
 import sys
 from qecnet.cli.main import app
-from qecnet.models.library import update
-update._SECONDS = 0
+from qecnet.models.library import shape_library
+shape_library._SECONDS = 0
 sys.argv = ["qec", "index", sys.argv[1], "--workers", "1"]
 app()
 """

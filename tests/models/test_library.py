@@ -15,8 +15,8 @@ import qecnet
 from qecnet.algebra import angular_distance, multiply, random_quaternion, rotate
 from qecnet.datasets import make_shape
 from qecnet.formats import write
-from qecnet.models import Failure, Library, edit_library, extend, hash_answer, hash_model, merge_libraries, read_library
-from qecnet.models.library import changes, graph, update
+from qecnet.models import Failure, Hashed, Library, edit_library, hash_answer, hash_model, merge_libraries, read_library
+from qecnet.models.library import changes, graph, records, shape_library
 from qecnet.nn import Calibration
 
 ROTATION = random_quaternion((), generator=3, dtype=torch.float64)
@@ -46,9 +46,16 @@ def bring_up_to_date(model, folder, *, retry=False) -> tuple[list[str], tuple[in
     """Names of the files that were processed, and counts of unchanged, renamed and removed ones."""
     with edit_library(folder / "index", model) as library:
         changes = library.update(folder, sorted(folder.glob("*.npy")), retry=retry)
-        results = [*extend(library, model, folder)]
+        results = [*add_missing(library, model, folder)]
         assert len(results) == changes.missing
     return [result.name.split("/")[-1] for result in results], changes[1:4]
+
+
+def add_missing(library, model, folder):
+    """Predict the files that a library is missing, and add them one by one."""
+    answers = model.predict_many(map(str, library.missing(folder)))
+    results = ([Hashed(one) if isinstance(one, Failure) else hash_answer(one)] for one in answers)
+    return library.extend(folder, results)
 
 
 def names(folder, query) -> set[str]:
@@ -132,8 +139,8 @@ def test_the_process_that_adds_does_not_read_the_files(small_model, folder, monk
         library.update(folder, sorted(folder.glob("*.npy")))
         results = [hash_answer(small_model.predict(file)) for file in library.missing(folder)]
         with monkeypatch.context() as patch:
-            patch.setattr(update, "hash_file", lambda path: pytest.fail(f"{path} was read"))
-            assert len([*extend(library, small_model, folder, [results])]) == 3
+            patch.setattr(records, "hash_file", lambda path: pytest.fail(f"{path} was read"))
+            assert len([*library.extend(folder, [results])]) == 3
     (folder / "bed.npy").rename(folder / "couch.npy")
     assert bring_up_to_date(small_model, folder) == ([], (2, 1, 0))
 
@@ -192,7 +199,7 @@ def test_names_that_are_not_text_are_kept(small_model, folder):
 def test_an_interruption_keeps_what_was_done(small_model, folder):
     with edit_library(folder / "index", small_model) as library:
         library.update(folder, sorted(folder.glob("*.npy")))
-        results = extend(library, small_model, folder)
+        results = add_missing(library, small_model, folder)
         next(results)
         next(results)
         results.close()
@@ -238,7 +245,7 @@ def test_a_file_that_changes_after_its_prediction_is_processed_again(small_model
         library.update(folder, sorted(folder.glob("*.npy")))
         results = [hash_answer(small_model.predict(file)) for file in library.missing(folder)]
         save_cloud(folder / "chair.npy", "chair", 2)
-        assert len([*extend(library, small_model, folder, [results])]) == 3
+        assert len([*library.extend(folder, [results])]) == 3
     assert bring_up_to_date(small_model, folder) == (["chair.npy"], (2, 0, 0))
 
 
@@ -255,11 +262,11 @@ def test_a_library_is_finished_when_all_files_are_done(small_model, folder, tmp_
 
 
 def test_results_are_committed_while_others_are_made(small_model, folder, monkeypatch):
-    monkeypatch.setattr(update, "_SECONDS", -1.0)
+    monkeypatch.setattr(shape_library, "_SECONDS", -1.0)
     query = small_model.predict(folder / "bed.npy")
     with edit_library(folder / "index", small_model) as library:
         library.update(folder, sorted(folder.glob("*.npy")))
-        results = extend(library, small_model, folder)
+        results = add_missing(library, small_model, folder)
         next(results)
         next(results)
         assert names(folder, query) == {"bed.npy"}
@@ -270,7 +277,7 @@ def test_results_that_come_together_are_committed_before_the_next_are_made(small
     """A batch takes longer than the time between two commits; nothing of the one before it waits for its end."""
     query = small_model.predict(folder / "bed.npy")
     now = 0.0
-    monkeypatch.setattr(update, "monotonic", lambda: now)
+    monkeypatch.setattr(shape_library, "monotonic", lambda: now)
 
     def predict(files):
         nonlocal now
@@ -283,23 +290,23 @@ def test_results_that_come_together_are_committed_before_the_next_are_made(small
     committed: set[str] = set()
     with edit_library(folder / "index", small_model) as library:
         library.update(folder, sorted(folder.glob("*.npy")))
-        assert len([*extend(library, small_model, folder, predict([*library.missing(folder)]))]) == 3
+        assert len([*library.extend(folder, predict([*library.missing(folder)]))]) == 3
 
 
 def test_results_that_cannot_be_added_are_tried_once(small_model, folder, monkeypatch):
     """A full disk is one error, not an error while another one is handled."""
     calls = []
 
-    def fail(folder, results):
-        calls.append(results)
+    def fail(entries):
+        calls.append(entries)
         raise OSError("full")
 
     with edit_library(folder / "index", small_model) as library:
         library.update(folder, sorted(folder.glob("*.npy")))
-        monkeypatch.setattr(library, "add_results", fail)
+        monkeypatch.setattr(library, "add", fail)
         with pytest.raises(OSError, match="full"):
-            [*extend(library, small_model, folder)]
-    assert [len(results) for results in calls] == [3]
+            [*add_missing(library, small_model, folder)]
+    assert [len(entries) for entries in calls] == [3]
 
 
 def test_an_empty_library_finds_nothing(small_model, tmp_path):
@@ -486,6 +493,6 @@ def test_a_failed_prediction_is_not_added(small_model, folder):
     (folder / "bad.npy").write_bytes(b"nothing")
     with edit_library(folder / "index", small_model) as library:
         library.update(folder, sorted(folder.glob("*.npy")))
-        results = [*extend(library, small_model, folder)]
+        results = [*add_missing(library, small_model, folder)]
         assert sum(isinstance(one, Failure) for one in results) == 1
         assert len(library) == 3

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from qecnet.bulk.origin import Origin
 from qecnet.bulk.sinks import Row
@@ -118,36 +118,44 @@ class Journal:
         with self._errors():
             for file in files:
                 key = os.fsencode(file)
-                known = _State(*(self._base.execute(_STATE, [key]).fetchone() or ()))
-                stamp, problem = _stamp_or_problem(file)
-                same = bool(known.is_known) and stamp == known.stamp
-                if same and known.error is None:
-                    counts.unchanged += not known.is_pending
+                query = "SELECT size, modified, row, error FROM files WHERE file = ?"
+                known = self._base.execute(query, [key]).fetchone()
+                *before, row, error = known or [None] * 4
+                stamp: list[int | None] = [None, None]
+                problem = ""
+                try:
+                    stamp = [*read_stamp(file)[:2]]
+                except OSError as reason:
+                    problem = str(reason)
+                same = known is not None and stamp == before
+                if same and error is None:
+                    counts.unchanged += row is not None
                     continue
                 if same and not retry:
                     counts.failed_before += 1
-                    fail_before(Failure(file, known.error or ""))
+                    fail_before(Failure(file, error))
                     continue
-                if stamp is None and known.row is not None:  # its result is kept: a disk may not be mounted
+                if problem and row is not None:  # its result is kept: a disk may not be mounted
                     counts.missing += 1
                     fail(Failure(file, problem))
                     continue
                 output = output_of(file) if output_of and not problem else None
                 if output is not None:
-                    problem = self._output_problem(file, output, known, overwrite)
+                    is_ours = known is not None and error is None  # written, or begun, by this run
+                    problem = self._output_problem(file, output, overwrite or is_ours)
                 if problem:
                     counts.missing += 1
                     fail(Failure(file, problem))
                 texts = _encode(None if problem else output), _encode(problem or None)
                 insert = "REPLACE INTO files VALUES (?, ?, ?, CAST(? AS TEXT), NULL, CAST(? AS TEXT))"
-                self._base.execute(insert, [key, *(stamp or (None, None)), *texts])
+                self._base.execute(insert, [key, *stamp, *texts])
             counts.pending = self._base.execute(f"SELECT count(*) FROM files WHERE {_PENDING}").fetchone()[0]
         self.commit()
         return counts
 
-    def _output_problem(self, file: str, output: str, known: _State, overwrite: bool) -> str:
+    def _output_problem(self, file: str, output: str, overwrite: bool) -> str:
         """Why a file must not be written to that output; empty if it may."""
-        if not overwrite and not known.is_ours and os.path.exists(output):
+        if not overwrite and os.path.exists(output):
             return f"{output}: exists already; write elsewhere, or overwrite it with --force"
         query = "SELECT 1 FROM files WHERE output = CAST(? AS TEXT) AND file <> ?"
         if self._base.execute(query, [_encode(output), os.fsencode(file)]).fetchone():
@@ -209,41 +217,6 @@ class PlanCounts:
     pending: int = 0
 
 
-class _State(NamedTuple):
-    """The state of a file in a journal."""
-
-    size: int | None = None
-    modified: int | None = None
-    row: str | None = None
-    error: str | None = None
-    is_known: int = 0
-
-    @property
-    def stamp(self) -> tuple[int, int] | None:
-        return None if self.size is None or self.modified is None else (self.size, self.modified)
-
-    @property
-    def is_pending(self) -> bool:
-        return self.row is None and self.error is None
-
-    @property
-    def is_ours(self) -> bool:
-        """Whether its output was written, or begun, by this run."""
-        return bool(self.is_known) and self.error is None
-
-
-_STATE = "SELECT size, modified, row, error, 1 FROM files WHERE file = ?"
-
-
 def _encode(text: str | None) -> bytes | None:
     """A text as SQLite keeps it: names of files need not be Unicode, and sentences name files."""
     return None if text is None else text.encode("utf-8", "surrogatepass")
-
-
-def _stamp_or_problem(file: str) -> tuple[tuple[int, int] | None, str]:
-    """A file's size in bytes and modification time in nanoseconds, or why it has none."""
-    try:
-        stamp = read_stamp(file)
-    except OSError as error:
-        return None, str(error)
-    return (stamp.size, stamp.modified), ""

@@ -33,7 +33,7 @@ from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from qecnet.bulk import Progress
-    from qecnet.models import Hashed, Library, Model
+    from qecnet.models import Hashed, Library
 
 
 def index(
@@ -90,7 +90,7 @@ def index(
             progress.total = changes.missing
             missing = map(str, opened.missing(folder))
             answers = share_answers(loaded, missing, changes.missing, ray, workers, timeout)
-            _add_answers(opened, loaded, folder, answers, progress, failures)
+            _add_answers(opened, folder, answers, progress, failures)
         except KeyboardInterrupt:
             end_stopped(progress)
         total = len(opened)
@@ -148,19 +148,14 @@ def _show_comparing() -> Iterator[Callable[[int, int], None]]:
 
 
 def _add_answers(
-    library: Library,
-    model: Model,
-    folder: Path,
-    answers: Iterable[list[Hashed]],
-    progress: Progress,
-    failures: FailureLog,
+    library: Library, folder: Path, answers: Iterable[list[Hashed]], progress: Progress, failures: FailureLog
 ) -> None:
     """Add answers to a library, including those that are available when it is interrupted."""
-    from qecnet.models import Failure, extend
+    from qecnet.models import Failure
 
     show, start = ProgressLine(), monotonic()
     try:
-        with closing(extend(library, model, folder, answers)) as results:
+        with closing(library.extend(folder, answers)) as results:
             for result in results:
                 progress.done += 1
                 progress.seconds = monotonic() - start

@@ -11,8 +11,8 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import asdict, fields
 from pathlib import Path
 
@@ -137,7 +137,8 @@ def frame_cache(
     layout = _layout(dataset, split, config, subsamplings, (keep, thinnest, seen), seed)
     digest = hashlib.sha256(json.dumps(layout.key, sort_keys=True).encode()).hexdigest()[:16]
     path = Path(folder) / f"{dataset.name}-{split}-{digest}.frames"
-    with _said_in_one_sentence(path):
+    advice = "what was built is kept; run the command again to continue"
+    try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if is_whole(path, layout):  # without waiting for another cache that is being built
             return FrameCache(path)
@@ -148,6 +149,13 @@ def frame_cache(
                 task = Task(config, subsamplings, seen, keep, thinnest, seed, layout.subsampling)
                 _build(path, layout, items, task, workers, progress)
         return FrameCache(path)
+    except ChildProcessError as error:
+        raise OSError(f"{path}: {error}; {advice}") from error
+    except OSError as error:
+        reason = error.strerror.lower() if error.strerror else str(error)  # our own sentences keep their capitals
+        raise OSError(
+            f"{path}: cannot be written ({reason}); free some space or give another folder; {advice}"
+        ) from error
 
 
 def _layout(
@@ -198,17 +206,3 @@ def _build(path: Path, layout: Layout, items: Sequence[Item], task: Task, worker
                 bar.advance(shown)
         os.fsync(file.fileno())
     part.replace(path)
-
-
-@contextmanager
-def _said_in_one_sentence(path: Path) -> Iterator[None]:
-    advice = "what was built is kept; run the command again to continue"
-    try:
-        yield
-    except ChildProcessError as error:
-        raise OSError(f"{path}: {error}; {advice}") from error
-    except OSError as error:
-        reason = error.strerror.lower() if error.strerror else str(error)  # our own sentences keep their capitals
-        raise OSError(
-            f"{path}: cannot be written ({reason}); free some space or give another folder; {advice}"
-        ) from error

@@ -34,15 +34,9 @@ class Entry:
 
 
 def open_folder(path: Path, name: str) -> tuple[Dataset, bool]:
-    """Open a folder or a zip of shapes in any format that `qecnet.formats.read` reads.
+    """The shapes in a folder or a zip, and whether it has its own splits; if not, a fifth of each class is held out.
 
-    Args:
-        path: Folder or zip; extra folders around the whole dataset make no difference.
-        name: Name of the dataset.
-
-    Returns:
-        The dataset, with its classes in alphabetical order, and whether it came with its own splits. Without them, a
-        fifth of each class is the test split.
+    Classes are in alphabetical order. Extra folders around the whole dataset make no difference.
     """
     entries, has_splits = _arrange(path, find_entries(path))
     classes = tuple(sorted({entry.parts[0] for entry in entries}))

@@ -30,10 +30,6 @@ OFFICIAL = {"modelnet10": {name: _forty[name] for name in TEN}, "modelnet40": _f
 def compare_with_official(dataset: Dataset, path: Path) -> tuple[str, ...]:
     """A note for each split of ModelNet10 or ModelNet40 whose counts are not the official ones.
 
-    Args:
-        dataset: Named "modelnet10" or "modelnet40".
-        path: Where it was read from, for the messages.
-
     Raises:
         ValueError: If it has classes that the official dataset does not have, or none of some class.
     """

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +16,6 @@ Words = NDArray[np.int64]
 
 _BLOCK = 1 << 16  # words formatted at once
 _DIGITS = 7  # significant digits of a shape's size that are always written, as many as float32 has
-
-
-class _Replacement(NamedTuple):
-    words: Words
-    values: Float64Array
-    style: bytes
 
 
 def find_words(text: bytes, start: int) -> Words:
@@ -48,11 +41,12 @@ def move_named_words(data: bytes, words: Words, names: list[str], normals: tuple
 
 def move_words(data: bytes, points: Words, normals: Words | None, motion: Motion) -> bytes:
     """The text with the numbers at the given places moved."""
-    replacements = [_replacement(data, points, motion.points(word_values(data, points)))]
+    groups = [(points, motion.points(word_values(data, points)))]
     if normals is not None and len(normals):
-        replacements.append(_replacement(data, normals, motion.directions(word_values(data, normals))))
-    words, values = (np.concatenate([r[place] for r in replacements]) for place in (0, 1))
-    styles = list(chain.from_iterable([r.style] * len(r.words) for r in replacements))
+        groups.append((normals, motion.directions(word_values(data, normals))))
+    words = np.concatenate([places.reshape(-1, 2) for places, _ in groups])
+    values = np.concatenate([moved.reshape(-1) for _, moved in groups]) + 0.0  # no −0.0
+    styles = [style for places, moved in groups for style in [_style(data, places.reshape(-1, 2), moved)] * moved.size]
     order = words[:, 0].argsort(kind="stable")
     starts, ends, ranked = words[order, 0].tolist(), words[order, 1].tolist(), values[order].tolist()
     between = [data[end:start] for end, start in zip([0, *ends[:-1]], starts, strict=True)]
@@ -71,11 +65,6 @@ def word_values(data: bytes, words: Words) -> Float64Array:
     """The numbers at the given places. (..., 2) → (...)"""
     spans = words.reshape(-1, 2).tolist()
     return parse_numbers(b"\n".join([data[start:end] for start, end in spans])).reshape(words.shape[:-1])
-
-
-def _replacement(data: bytes, words: Words, values: Float64Array) -> _Replacement:
-    words = words.reshape(-1, 2)
-    return _Replacement(words, values.reshape(-1) + 0.0, _style(data, words, values))  # no −0.0
 
 
 def _style(data: bytes, words: Words, values: Float64Array) -> bytes:

@@ -89,12 +89,8 @@ def needs_double(points: Float64Array, motion: Motion, dtypes: Iterable[np.dtype
     """Whether moved points would lose detail in the types that a file stores them in, and doubles are finer.
 
     They lose detail if the distance between neighbouring numbers of the coarsest type, at the largest coordinate after
-    the motion, is more than 1e-5 of the shape's size and more than twice what it was before the motion.
-
-    Args:
-        points: (N, 3), before the motion.
-        motion: where they go.
-        dtypes: of x, y and z.
+    the motion, is more than 1e-5 of the shape's size and more than twice what it was before the motion. `points` are
+    those before the motion, (N, 3), and `dtypes` those of x, y and z.
     """
     dtype = min(dtypes, key=lambda one: one.itemsize)
     return dtype.itemsize < 8 and _is_coarser(dtype, motion.points(points), 2 * motion.scale * _spacing(dtype, points))

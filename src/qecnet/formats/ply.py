@@ -171,7 +171,9 @@ def _lists(body: memoryview, element: _Element) -> _Lists:
 
 def _walk(body: memoryview, element: _Element) -> tuple[_Lists, int]:
     """The lists of an element, row by row, and its size in bytes."""
-    _check_rows(body, element)
+    smallest = sum(np.dtype(p.counted_by or p.type).itemsize for p in element.properties)
+    if element.rows * smallest > len(body):  # even if every list is empty
+        raise _truncated(element)
     items = {p.name: bytearray() for p in element.properties if p.counted_by}
     lengths = {name: array("q") for name in items}
     steps = [
@@ -197,13 +199,6 @@ def _walk(body: memoryview, element: _Element) -> tuple[_Lists, int]:
         raise _truncated(element)
     kinds = {p.name: p.type for p in element.properties}
     return {n: (np.frombuffer(items[n], kinds[n]), np.frombuffer(lengths[n], np.int64)) for n in items}, at
-
-
-def _check_rows(body: memoryview, element: _Element) -> None:
-    """Refuse more rows than the bytes have room for, even if every list is empty, before any row is read."""
-    smallest = sum(np.dtype(p.counted_by or p.type).itemsize for p in element.properties)
-    if element.rows * smallest > len(body):
-        raise _truncated(element)
 
 
 def _move(data: bytes, motion: Motion) -> bytes:

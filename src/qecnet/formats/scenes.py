@@ -9,7 +9,7 @@ import base64
 import io
 import json
 import zipfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -178,21 +178,18 @@ def _move_document(document: dict[str, Any], motion: Motion) -> bytes:
     return json.dumps(document, separators=(",", ":")).encode()
 
 
-def _encoder(kind: str) -> Callable[[Mesh], bytes]:
-    def encode(mesh: Mesh) -> bytes:
-        trimesh = import_extra("trimesh", f"a {kind.upper()}")
-        vertices, faces = mesh.vertices.double().numpy(force=True), mesh.faces.numpy(force=True)
-        if kind == "glb":
-            check_single(vertices, "GLB")
-        exported: bytes = trimesh.Trimesh(vertices, faces, process=False).export(file_type=kind)
-        return exported
-
-    return encode
+def _encode_mesh(mesh: Mesh, kind: str) -> bytes:
+    trimesh = import_extra("trimesh", f"a {kind.upper()}")
+    vertices, faces = mesh.vertices.double().numpy(force=True), mesh.faces.numpy(force=True)
+    if kind == "glb":
+        check_single(vertices, "GLB")
+    exported: bytes = trimesh.Trimesh(vertices, faces, process=False).export(file_type=kind)
+    return exported
 
 
 SCENE_FORMATS = (
-    Format((".glb",), has_signature(b"glTF"), _parse_glb, _move_glb, _encoder("glb")),
+    Format((".glb",), has_signature(b"glTF"), _parse_glb, _move_glb, partial(_encode_mesh, kind="glb")),
     Format((".gltf",), _matches_gltf, _parse_gltf, _move_gltf),
-    Format((".3mf",), _matches_3mf, _parse_3mf, encode_mesh=_encoder("3mf")),
+    Format((".3mf",), _matches_3mf, _parse_3mf, encode_mesh=partial(_encode_mesh, kind="3mf")),
     Format((".dae",), _matches_dae, _parse_dae),
 )

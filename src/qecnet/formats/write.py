@@ -29,21 +29,15 @@ def write(path: str | os.PathLike[str], shape: Mesh | PointCloud) -> None:
         OSError: if the file cannot be written.
     """
     path = Path(path)
-    check_format(path, type(shape))
-    form = BY_SUFFIX[path.suffix.lower()]
-    encode = form.encode_mesh if isinstance(shape, Mesh) else form.encode_cloud
-    assert encode is not None
+    is_mesh = isinstance(shape, Mesh)
+    encoders = {s: form.encode_mesh if is_mesh else form.encode_cloud for s, form in BY_SUFFIX.items()}
+    encode = encoders.get(path.suffix.lower())
+    if encode is None:
+        noun = "mesh" if is_mesh else "cloud"
+        known = ", ".join(sorted(s for s, one in encoders.items() if one))
+        raise ValueError(f"{path}: a {noun} cannot be written as {path.suffix or 'this'}; use one of {known}")
     try:
         data = encode(shape)  # type: ignore[arg-type]
     except Malformed as error:
         raise ValueError(f"{path}: {error}") from error
     write_whole(path, data)
-
-
-def check_format(path: Path, kind: type[Mesh | PointCloud]) -> None:
-    """Raise a ValueError if the format of an extension cannot hold a shape of this kind."""
-    suffixes = [s for s, form in BY_SUFFIX.items() if (form.encode_mesh if kind is Mesh else form.encode_cloud)]
-    if path.suffix.lower() not in suffixes:
-        noun = "mesh" if kind is Mesh else "cloud"
-        known = ", ".join(sorted(suffixes))
-        raise ValueError(f"{path}: a {noun} cannot be written as {path.suffix or 'this'}; use one of {known}")

@@ -27,12 +27,7 @@ def recalibrate(average: Network, batches: Iterator[Batch], device: torch.device
     """Measure the batch normalisation's means and variances with the averaged weights.
 
     Those of the network that is trained belong to other weights: while the learning rate is high, an average that
-    takes them is much worse than either.
-
-    Args:
-        average: is left in training mode. Without batch normalisation, nothing changes.
-        batches: of training shapes; the first 16 are used.
-        device: of the network.
+    takes them is much worse than either. The average is left in training mode.
     """
     trained = average.get_submodule(average.only)
     layers = [layer for layer in trained.modules() if isinstance(layer, nn.BatchNorm1d)]

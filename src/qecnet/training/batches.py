@@ -6,11 +6,12 @@ state of a generator, and each of several processes finds its part of a batch by
 
 from __future__ import annotations
 
-import queue
-import threading
 import zlib
+from collections import deque
 from collections.abc import Generator, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeVar
 
 import torch
@@ -57,12 +58,7 @@ class Batch:
 class TrainingBatches:
     """The batches of each epoch, in a new order and with the next subsample of each shape.
 
-    An incomplete last batch is left out.
-
-    Args:
-        cache: the frames.
-        shapes: (N) indices of the training shapes in the cache.
-        settings: of the run.
+    An incomplete last batch is left out. `shapes` are indices (N) into the cache.
 
     Raises:
         ValueError: if there are fewer shapes than `batch_size`.
@@ -132,37 +128,15 @@ def validation_batches(
 
 def prefetch(items: Iterable[T]) -> Generator[T]:
     """Yield items that a background thread makes a few ahead; its errors are raised here. Close when done."""
-    ready: queue.Queue[tuple[T, ...] | BaseException] = queue.Queue(_AHEAD)
-    closed = threading.Event()
-
-    def put(result: tuple[T, ...] | BaseException) -> None:
-        while not closed.is_set():
-            try:
-                ready.put(result, timeout=0.1)
-                return
-            except queue.Full:
-                continue
-
-    def work() -> None:
-        try:
-            for item in items:
-                put((item,))
-                if closed.is_set():
-                    return
-            put(())
-        except BaseException as error:
-            put(error)
-
-    thread = threading.Thread(target=work, name="prefetch", daemon=True)
-    thread.start()
+    rest = iter(items)
+    pool = ThreadPoolExecutor(1, "prefetch")
     try:
-        while result := ready.get():
-            if isinstance(result, BaseException):
-                raise result
-            yield result[0]
+        ahead = deque(pool.submit(tuple, islice(rest, 1)) for _ in range(_AHEAD))
+        while item := ahead.popleft().result():
+            ahead.append(pool.submit(tuple, islice(rest, 1)))
+            yield item[0]
     finally:
-        closed.set()
-        thread.join()
+        pool.shutdown(cancel_futures=True)
 
 
 def checksum(cache: TrainingFrames) -> int:

@@ -41,9 +41,6 @@ class RunFolder:
     def resumed_settings(self, given: Mapping[str, Any]) -> Settings:
         """Read the settings of the run in the folder.
 
-        Args:
-            given: settings from the command line, by name.
-
         Raises:
             ValueError: if there is no run, its settings are damaged, or one that is given differs.
         """

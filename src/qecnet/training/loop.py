@@ -44,18 +44,9 @@ def train_network(
     watcher: Watcher,
     save_every: float,
 ) -> State:
-    """Train to the last epoch, from the checkpoint in the folder if there is one.
+    """Train to the last epoch, from the checkpoint in the folder, which the caller has claimed, if there is one.
 
-    Args:
-        settings: of the run.
-        cache: frames of the train split.
-        folder: receives checkpoint, log and weights; the caller has claimed it.
-        processes: this process among those of the run.
-        watcher: is called after each step and each epoch.
-        save_every: seconds between checkpoints within an epoch; one is saved after each epoch in any case.
-
-    Returns:
-        The final state.
+    A checkpoint is saved every `save_every` seconds and after each epoch.
 
     Raises:
         StoppedError: after SIGINT or SIGTERM, once the current step is completed and saved.

@@ -131,10 +131,6 @@ def learning_rate(settings: Settings, progress: float) -> float:
     """Compute the learning rate: constant, or one cycle (Smith & Topin 2018).
 
     One cycle rises from 1/25 of the setting to its peak at 30% of the run, then falls to 1/10,000, both along a cosine.
-
-    Args:
-        settings: of the run.
-        progress: fraction of the run that is completed, 0 to 1.
     """
     if settings.schedule == "constant":
         return settings.learning_rate

@@ -24,11 +24,7 @@ _NETWORK = 4
 
 
 def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
-    """Create the network with the weights that training starts from.
-
-    Args:
-        settings: the seed of random weights, or `start`, the weights of another run.
-        classes: names of the classes.
+    """Create the network with the weights that training starts from: random ones, or those of another run.
 
     Raises:
         ValueError: if the weights of `start` belong to another kind of frames or another configuration.
@@ -92,17 +88,10 @@ def train_step(
     processes: Processes,
     prior: Tensor | None = None,
 ) -> dict[str, float]:
-    """Take one training step.
+    """Take one training step, which changes the network, the average and the optimizers of `state`.
 
-    Args:
-        module: the network of `state`, wrapped by `Processes.wrap`.
-        state: its network, average and optimizers are updated in place.
-        batch: this process's part of the batch.
-        turns: (classes) symmetries, as in `losses`.
-        settings: of the run.
-        progress: fraction of the run that is completed, 0 to 1.
-        processes: this process among those of the run.
-        prior: (classes), as in `losses`.
+    `module` is that network, wrapped by `Processes.wrap`, `batch` is this process's part of the batch, `progress` is
+    the fraction of the run that is completed, and `turns` and `prior` are those of `losses`.
 
     Returns:
         Sums over this process's shapes; they add up over processes.

@@ -11,15 +11,10 @@ from qecnet.geometry import OrientedPoints, PrepareMethod
 
 
 def stretch(points: OrientedPoints, factors: Tensor, method: PrepareMethod) -> OrientedPoints:
-    """Stretch each cloud of a batch along the axes of its coordinates, and scale it to radius 1 again.
+    """Stretch clouds (B, N) along the axes of their coordinates by `factors`, (B, 3), and scale them to radius 1 again.
 
     Frames become those of the stretched surface: z stays normal to it, x stays tangent to it, and the x of centred
     frames points to the centre again.
-
-    Args:
-        points: (B, N).
-        factors: (B, 3), above 0.
-        method: of the frames.
     """
     matrices = to_matrix(points.frames)
     factors = factors[:, None]

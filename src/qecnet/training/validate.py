@@ -32,18 +32,10 @@ def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
 def validate(
     network: Network, cache: TrainingFrames, shapes: Tensor, turns: Tensor, processes: Processes, *, views: bool = False
 ) -> Validation:
-    """Measure accuracy and orientation error on held-out shapes, under the protocol "paper".
+    """Measure accuracy and orientation error on held-out shapes, under the protocol "paper"; None if there are none.
 
-    Args:
-        network: is evaluated in evaluation mode and left in training mode.
-        cache: the frames.
-        shapes: indices of the held-out shapes.
-        turns: (classes + 1) symmetries, as in `upright_distance`, the last of shapes without a class.
-        processes: this process among those of the run.
-        views: whether the last subsample of each shape is a view of it.
-
-    Returns:
-        The figures; all are None if no shapes are held out.
+    The network is evaluated in evaluation mode and left in training mode. `turns` are (classes + 1) symmetries, as in
+    `upright_distance`, the last of shapes without a class. With `views`, the last subsample of each shape is a view.
     """
     if not len(shapes):
         return Validation()
@@ -96,15 +88,8 @@ def calibrate(
 ) -> Calibration:
     """Fit temperatures on the rotated held-out shapes: of the classes, and of the orientations of a network with any.
 
-    Args:
-        network: is evaluated in evaluation mode and left in training mode.
-        cache: the frames.
-        shapes: indices of the held-out shapes.
-        device: of the network.
-        views: whether the last subsample of each shape is a view of it, on which they are fitted as well.
-
-    Returns:
-        See `fit_calibration`; the default if no shapes are held out.
+    The network is evaluated in evaluation mode and left in training mode. With `views`, the last subsample of each
+    shape is a view, on which they are fitted as well. Without shapes, the result is the default.
     """
     if not len(shapes):
         return Calibration()

@@ -1,9 +1,8 @@
 """A library of shapes in a folder, searched by descriptor: rows in SQLite, a large library's graph in usearch."""
 
 from qecnet.models.library.access import edit_library, merge_libraries, read_library
-from qecnet.models.library.records import Changes, Stamp, read_stamp
+from qecnet.models.library.records import Changes, Hashed, Stamp, hash_answer, read_stamp
 from qecnet.models.library.shape_library import Library, Neighbour
-from qecnet.models.library.update import Hashed, extend, hash_answer
 
 __all__ = [
     "Changes",
@@ -12,7 +11,6 @@ __all__ = [
     "Neighbour",
     "Stamp",
     "edit_library",
-    "extend",
     "hash_answer",
     "merge_libraries",
     "read_library",

@@ -6,14 +6,14 @@ Files are untrusted: every value that is read is checked.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from qecnet.models.answer import Answer
+from qecnet.models.answer import Answer, Failure
 from qecnet.models.library.database import Database
-from qecnet.models.library.records import UNIT, Floats, Keys, ShapeRow, Stamp, check_path, is_unit
+from qecnet.models.library.records import UNIT, Floats, Keys, ShapeRow, Stamp, check_path
 from qecnet.schema import first_line
 
 _BLOCK = 4096
@@ -28,11 +28,13 @@ class Catalogue(Database):
         with self._sentences():
             return int(self._db.execute("SELECT count(*) FROM shapes WHERE id > ?", (after,)).fetchone()[0])
 
-    def add(self, entries: Iterable[tuple[str, Stamp, Answer]]) -> None:
-        """Add shapes, or replace those that have the same path. Within a transaction."""
-        for path, stamp, answer in entries:
-            row = ShapeRow(path, answer.label, answer.confidence, answer.pose.numpy())
-            self.add_row(row, stamp, answer.descriptor.numpy().astype("<f2"))
+    def add(self, path: str, stamp: Stamp, result: Answer | Failure) -> None:
+        """Add a shape or a failure, or replace the one that has the same path. Within a transaction."""
+        if isinstance(result, Failure):
+            self.add_failure(path, stamp, result.error)
+        else:
+            row = ShapeRow(path, result.label, result.confidence, result.pose.numpy())
+            self.add_row(row, stamp, result.descriptor.numpy().astype("<f2"))
 
     def add_row(self, row: ShapeRow, stamp: Stamp, descriptor: Floats) -> None:
         """Add one shape; its descriptor is float16. Within a transaction."""
@@ -115,7 +117,7 @@ class Catalogue(Database):
                 raise self.damage("a descriptor has the wrong size")
         keys = np.array([key for key, _ in rows], np.int64)
         values = np.frombuffer(b"".join(blob for _, blob in rows), "<f2").reshape(len(rows), width).astype(np.float32)
-        if not is_unit(values):
+        if not (np.abs(np.linalg.norm(values, axis=-1) - 1) <= UNIT).all():
             raise self.damage("a descriptor is not of length 1")
         return keys, values
 

@@ -177,6 +177,12 @@ def missing_files(rows: Catalogue) -> Iterator[str]:
     return (name for (name,) in _pages(rows, query))
 
 
+def missing_stamp(rows: Catalogue, path: str) -> Stamp:
+    """The stamp that one of `missing_files` had in `find_changes`."""
+    query = "SELECT size, modified FROM found WHERE path = CAST(? AS TEXT)"
+    return Stamp(*rows.execute(query, (encode_path(path),)).fetchone())
+
+
 def _pages(rows: Catalogue, query: str) -> Iterator[Any]:
     """The rows of a query in pages, so that changes made in between do not affect it."""
     last = b""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import asdict
 from functools import cache
 from pathlib import Path
@@ -68,7 +68,7 @@ class Database:
         elif not self._db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
             self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
             with self.transaction():
-                for statement in _statements():
+                for statement in _SCHEMA.split(";"):
                     self._db.execute(statement)
                 row = (_VERSION, json.dumps(asdict(about)))
                 self._db.execute("INSERT INTO about VALUES (?, ?, 0, NULL, 0)", row)
@@ -162,19 +162,12 @@ class Database:
             raise self.damage("its journal names another file")
 
 
-def _statements() -> list[str]:
-    return [statement for statement in _SCHEMA.split(";") if statement.strip()]
-
-
 def _schema(database: sqlite3.Connection) -> list[Any]:
     return database.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
 @cache
 def _own_schema() -> list[Any]:
-    database = sqlite3.connect(":memory:")
-    for statement in _statements():
-        database.execute(statement)
-    found = _schema(database)
-    database.close()
-    return found
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.executescript(_SCHEMA)
+        return _schema(database)

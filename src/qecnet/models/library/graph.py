@@ -55,16 +55,13 @@ class Graph:
             raise self._rows.damage(first_line(error)) from error
         self.vectors = Vectors(path, codes)
 
-    def extend(self) -> None:
-        """Add shapes to the graph if too many are not in it to compare them all; called while adding."""
-        self._build(EXACT_ROWS, final=False)
+    def update(self, *, finished: bool) -> None:
+        """Write a file if too many shapes are not in the graph, or many are stale; drop one that is not needed.
 
-    def finish(self) -> None:
-        """Bring the graph up to date, with removed shapes, too. Takes about a second per 5,000 new ones."""
-        self._build(_UNSEALED_ROWS, final=True)
-
-    def _build(self, enough: int, *, final: bool) -> None:
-        """Write a file if `enough` shapes are not in the graph or many are stale; drop one that is not needed."""
+        While shapes are added, too many are those that a search cannot compare one by one. Once that is finished, the
+        graph is brought up to date, which takes about a second per 5,000 new shapes.
+        """
+        enough = _UNSEALED_ROWS if finished else EXACT_ROWS
         with self._rows.transaction("DEFERRED"):
             generation, obsolete = self._rows.generation, False
             try:
@@ -73,7 +70,7 @@ class Graph:
                 obsolete = True
             graph = self.vectors
             new = self._rows.count(after=self.last)
-            if not final and not obsolete and new < (EXACT_ROWS if graph is None else enough):
+            if not finished and not obsolete and new < enough:
                 return
             total = self._rows.count()
             if graph is not None and graph.count - (total - new) > _MOST_STALE * graph.count:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from qecnet.models.answer import Answer, Failure
 from qecnet.schema import check_names, system_reason
 
 Floats = NDArray[np.floating[Any]]
@@ -31,6 +32,18 @@ class Stamp(NamedTuple):
 
     size: int
     modified: int
+    digest: bytes = b""
+
+
+class Hashed(NamedTuple):
+    """The result for a file, with a hash of the file.
+
+    Attributes:
+        result: the answer or the failure.
+        digest: a hash of the file's content, by which it is recognised under another name; empty if not known.
+    """
+
+    result: Answer | Failure
     digest: bytes = b""
 
 
@@ -88,12 +101,6 @@ def check_path(path: str) -> None:
         raise ValueError("a path is invalid or outside the folder of the library")
 
 
-def is_unit(vectors: Floats) -> bool:
-    """Whether each row of (..., D) is finite and of length 1."""
-    lengths = np.linalg.norm(vectors.astype(np.float32), axis=-1)
-    return bool((np.abs(lengths - 1) <= UNIT).all())
-
-
 def read_stamp(path: str | Path) -> Stamp:
     """Read the size and the modification time of a file; not its content.
 
@@ -129,3 +136,15 @@ def hash_file(path: Path) -> bytes:
     except OSError:
         return b""
     return digest.digest()
+
+
+def hash_answer(answer: Answer) -> Hashed:
+    """Add the hash of its file to an answer; for the process that has just read the file.
+
+    Args:
+        answer: for a file.
+
+    Returns:
+        The answer with the hash.
+    """
+    return Hashed(answer, hash_file(Path(answer.name)))

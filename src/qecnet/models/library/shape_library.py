@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
@@ -15,12 +16,14 @@ from qecnet.algebra import canonicalize, conjugate, multiply
 from qecnet.models.answer import Answer, Failure
 from qecnet.models.hashing import hash_model
 from qecnet.models.library.catalogue import Catalogue
-from qecnet.models.library.changes import find_changes, missing_files
+from qecnet.models.library.changes import find_changes, missing_files, missing_stamp
 from qecnet.models.library.graph import Graph
 from qecnet.models.library.ranking import Ranking
-from qecnet.models.library.records import About, Changes, Stamp
-from qecnet.models.library.update import Hashed, record_result
+from qecnet.models.library.records import About, Changes, Hashed, Stamp, read_stamp
 from qecnet.models.model import Model
+
+_SECONDS = 1.0
+"""Time between two commits: a process that is killed loses no more work than this."""
 
 
 class Neighbour(NamedTuple):
@@ -159,34 +162,70 @@ class Library:
         """
         return (folder / name for name in missing_files(self._rows))
 
-    def add(self, entries: Iterable[tuple[str, Stamp, Answer]]) -> None:
-        """Add shapes in one transaction: if the process is killed, all of them are kept, or none.
+    def add(self, entries: Iterable[tuple[str, Stamp, Answer | Failure]]) -> None:
+        """Add shapes and failures in one transaction: if the process is killed, all of them are kept, or none.
 
         Args:
             entries: each file's path relative to the folder of the library, its stamp, and what the model predicts for
                 it. A shape of the same path is replaced.
         """
         with self._rows.transaction():
-            self._rows.add(entries)
-        self._graph.extend()
+            for entry in entries:
+                self._rows.add(*entry)
+        self._graph.update(finished=False)
 
-    def add_results(self, folder: Path, results: Sequence[Hashed]) -> None:
-        """Add the results for files of `missing`, including failures, in one transaction.
+    def extend(self, folder: Path, results: Iterable[Sequence[Hashed]]) -> Generator[Answer | Failure]:
+        """Add the files of `missing`.
+
+        They are added every second, at the end, and when the generator is closed or interrupted.
 
         Args:
             folder: the folder that paths are relative to.
-            results: of these files.
+            results: what the model predicts for these files, in any order, some at a time as they are done, see
+                `hash_answer`.
+
+        Yields:
+            The answer for each file, or a `Failure`, which is kept, too.
         """
-        with self._rows.transaction():
-            for result in results:
-                record_result(self._rows, folder, result)
-        self._graph.extend()
+        waiting: list[tuple[str, Stamp, Answer | Failure]] = []
+        added = monotonic()
+
+        def add() -> None:
+            nonlocal added, waiting
+            entries, waiting = waiting, []  # those that cannot be added, on a full disk, are not tried a second time
+            if entries:
+                self.add(entries)
+            added = monotonic()
+
+        try:
+            for some in results:
+                for hashed in some:
+                    waiting.append(self._entry(folder, hashed))
+                    yield hashed.result
+                if monotonic() - added > _SECONDS:
+                    add()
+        finally:
+            add()
+        self.finish()
+
+    def _entry(self, folder: Path, hashed: Hashed) -> tuple[str, Stamp, Answer | Failure]:
+        """The result for a missing file as `add` takes it, with the stamp that the file had in `update`.
+
+        A file that has changed since then has no digest: it may not be what was predicted.
+        """
+        name = Path(hashed.result.name).relative_to(folder).as_posix()
+        stamp = missing_stamp(self._rows, name)
+        try:
+            is_same = read_stamp(folder / name) == stamp
+        except OSError:
+            is_same = False
+        return name, stamp._replace(digest=hashed.digest if is_same else b""), hashed.result
 
     def finish(self) -> None:
         """Record that all missing files are done, bring the graph up to date, and release free disk space."""
         with self._rows.transaction():
             self._rows.finish()
-        self._graph.finish()
+        self._graph.update(finished=True)
         self._rows.shrink()
 
     def absorb(self, other: Library) -> None:
@@ -201,7 +240,7 @@ class Library:
                 for _, row, stamp, descriptor in entries:
                     self._rows.add_row(row, stamp, descriptor)
             last = entries[-1][0]
-            self._graph.extend()
+            self._graph.update(finished=False)
         with self._rows.transaction():
             for failure in other._rows.failures():
                 self._rows.add_failure(*failure)

@@ -7,8 +7,7 @@ checked before it is opened: it has to be exactly what `write_vectors` writes, a
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -75,19 +74,18 @@ class Vectors:
 def write_vectors(path: Path, codes: Codes, blocks: Iterable[tuple[Keys, Floats]], before: Vectors | None) -> None:
     """Write codes of descriptors and the graph to search them, whole or not at all.
 
-    Args:
-        path: the file to write.
-        codes: how descriptors are encoded.
-        blocks: keys (M,) and descriptors (M, D), some at a time.
-        before: a file with the same codes whose content comes first.
+    `blocks` are keys (M,) and descriptors (M, D), some at a time; the content of the file `before` comes first.
     """
     index = _new_index(codes.width)
-    with replace_when_done(path) as aside, _named(path):
-        if before is not None:
-            index.load(before.path)
-        for keys, descriptors in blocks:
-            index.add(keys.astype(np.uint64), codes.encode(descriptors), threads=1)  # one thread: always one graph
-        index.save(aside)
+    with replace_when_done(path) as aside:
+        try:
+            if before is not None:
+                index.load(before.path)
+            for keys, descriptors in blocks:
+                index.add(keys.astype(np.uint64), codes.encode(descriptors), threads=1)  # one thread: always one graph
+            index.save(aside)
+        except RuntimeError as error:
+            raise OSError(f"{path}: cannot be written ({first_line(error)}); what was added before is kept") from error
         with aside.open("rb") as file:
             os.fsync(file.fileno())
 
@@ -109,15 +107,6 @@ def _new_index(width: int) -> Index:
         expansion_search=_EXPANSION_SEARCH,
         enable_key_lookups=False,
     )
-
-
-@contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Raise errors of usearch as one sentence that names the file."""
-    try:
-        yield
-    except RuntimeError as error:
-        raise OSError(f"{path}: cannot be written ({first_line(error)}); what was added before is kept") from error
 
 
 def _check_file(file: BinaryIO, width: int) -> tuple[int, int]:
