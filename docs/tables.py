@@ -706,20 +706,22 @@ def replication_runs() -> str:
                 _link_folder(run),
                 _METHODS.get(how.method, how.method),
                 how.origin,
+                str(how.patches),
                 "as released" if how.weighting == "linear" else "as printed",
                 how.nonlinearity,
                 loss,
                 rate,
                 ", ".join(changed) or "none",
-                str(how.epochs),
+                _count_epochs(run),
                 str(how.subsamplings or DASH),
                 format_percent(outcome.train_accuracy if outcome else None),
                 format_percent(outcome.validation_ar if outcome else None),
                 *(_accuracy(found) for found in tested),
             ]
         )
-    head = ("run", "frames", "relative to", "routing weight", "non-linearity", "loss", "learning rate", "augmentation")
-    return _table((*head, "epochs", "subsamples", "training", "held out", "test, paper protocol", "test, strict"), rows)
+    about = ("frames", "relative to", "patches", "routing weight", "non-linearity", "loss", "learning rate")
+    figures = ("training", "held out", "test, paper protocol", "test, strict")
+    return _table(("run", *about, "augmentation", "epochs", "subsamples", *figures), rows)
 
 
 def _list_trials(config: str) -> list[EvaluatedRun]:

@@ -53,6 +53,7 @@ class RunSettings:
     origin: str = "patch"
     dropped: float = 0.0
     stretch: float = 1.0
+    patches: int = 64
     weighting: str = "sigmoid"
     nonlinearity: str = "none"
     schedule: str | None = None
