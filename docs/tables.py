@@ -746,7 +746,8 @@ def paper_trials() -> str:
 def upright_trials() -> str:
     """Training runs of the network that verifies candidates on ModelNet40, with the last row of each log."""
     rows = []
-    for run in (*_list_trials("upright"), EvaluatedRun(RESULTS / "modelnet40")):
+    trials = [run for run in _list_trials("upright") if run.settings.dataset == "modelnet40"]
+    for run in (*trials, EvaluatedRun(RESULTS / "modelnet40")):
         last = run.log[-1]
         figures = (last.train_accuracy, last.validation_ar, last.validation_class_mean, last.validation_views)
         rows.append(
