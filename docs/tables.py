@@ -240,7 +240,7 @@ def alignments() -> str:
     methods: dict[str, list[RotationErrors | None]] = {"**qecnet**": [*_no_sym(_result(run, RotationResult))[1:]]}
     methods |= {name: [of.no_sym, found.category_level[name].no_sym] for name, of in found.same_instance.items()}
     cells = [
-        [name, *(f"{format_degrees(one.median)} / {format_degrees(one.mean)}" for one in errors if one)]
+        [name, *(f"{format_degrees(one.median)} / {format_degrees(one.mean)}" if one else DASH for one in errors)]
         for name, errors in methods.items()
     ]
     return _table(("", *(MODE_NAMES[mode] for mode in MODES[1:])), cells) + (

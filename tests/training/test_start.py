@@ -75,8 +75,13 @@ def test_a_part_that_cannot_be_trained_alone_is_refused(tiny):
 
 @pytest.mark.parametrize(
     "changes",
-    [PAPER | {"capsules": 5}, FEATURES, {"config": "upright", "method": FLARE}],
-    ids=["size", "kind", "parts"],
+    [
+        PAPER | {"capsules": 5},
+        PAPER | {"frames": 256, "patches": 200},
+        FEATURES,
+        {"config": "upright", "method": FLARE},
+    ],
+    ids=["size", "more patches than the other has frames", "kind", "parts"],
 )
 def test_another_network_is_refused(tmp_path, tiny, changes):
     _, path = written(tmp_path, tiny, PAPER, CLASSES)

@@ -111,5 +111,5 @@ def refuse_output(path: Path, force: bool, suffixes: Sequence[str], obstacle: st
 
 
 def count_of(count: int, noun: str) -> str:
-    """A number of things in words: `1 file`, `2,000 files`."""
+    """A count with its noun: `1 file`, `2,000 files`."""
     return f"{count:,} {noun if count == 1 else f'{noun}s'}"

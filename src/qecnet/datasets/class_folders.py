@@ -34,7 +34,7 @@ class Entry:
 
 
 def open_folder(path: Path, name: str) -> tuple[Dataset, bool]:
-    """The shapes in a folder or a zip, and whether it has its own splits; if not, a fifth of each class is held out.
+    """The shapes in a folder or a zip, and whether it has its own splits; if not, a fifth of each class is for testing.
 
     Classes are in alphabetical order. Extra folders around the whole dataset make no difference.
     """

@@ -95,7 +95,7 @@ def compare_errors(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedErrors]:
     unlearned = (run for run in runs if run.pose_baselines and "PCA" in run.pose_baselines.same_instance)
     of_kind[""] = next(unlearned, None)
     for row in published_figures().rotation:
-        kind, which = _TABLE_2[row.method]
+        kind, which = _TABLE_2.get(row.method, ("", ""))
         run = of_kind.get(kind)
         yield ComparedErrors(row.method, row, {p: _errors_of(run, which, p) for p in PROTOCOLS})
 

@@ -89,7 +89,7 @@ class Measurement:
         classes, numbers = self.choose_common(split, shapes)
         sampler = ViewSampler(protocol or self.protocol, model.config, model.setting("keep"), self.seed, corruption)
         job = ViewJob(sampler, tuple(views), tuple(model.classes.index(one) for one in classes))
-        code = code_hash("qecnet.evaluation", "predict.py", "protocols.py", "corruption.py")
+        code = code_hash("qecnet.evaluation", "measurement.py", "predict.py", "protocols.py", "corruption.py")
         key = hash_inputs(model, dataset, split, numbers, [asdict(job), classes, code])
         into = self.folder / f"{name}.npz"
         with suppress(ValueError):  # there is no such file, or it is damaged

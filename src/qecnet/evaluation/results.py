@@ -76,7 +76,9 @@ class MeasuredModel:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelResult(Result):
-    """A result of one model; `EvaluatedRun` finds the results of all subclasses, the first ones first.
+    """A result of one model.
+
+    `EvaluatedRun` finds the results of its direct subclasses, in the order in which they are defined.
 
     Attributes:
         missing: classes that only the model or only the dataset has; they are not measured.

@@ -108,7 +108,7 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
         )
     may_differ = {name: getattr(network.config, name) for name in ("classes", *network.adjustable)}
     missing = {part: True for part in network.parts if not getattr(found.config, part, True)}
-    if type(found) is not type(network) or replace(found.config, **may_differ, **missing) != network.config:
+    if type(found) is not type(network) or vars(found.config) | may_differ | missing != vars(network.config):
         raise ValueError(
             f"{path}: is a different network from the one in the settings; give the settings it was trained with"
         )

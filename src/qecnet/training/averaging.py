@@ -27,7 +27,8 @@ def recalibrate(average: Network, batches: Iterator[Batch], device: torch.device
     """Measure the batch normalisation's means and variances with the averaged weights.
 
     Those of the network that is trained belong to other weights: while the learning rate is high, an average that
-    takes them is much worse than either. The average is left in training mode.
+    takes them is much worse than either. The first 16 batches are used. The average is left in training mode; without
+    batch normalisation, nothing changes.
     """
     trained = average.get_submodule(average.only)
     layers = [layer for layer in trained.modules() if isinstance(layer, nn.BatchNorm1d)]

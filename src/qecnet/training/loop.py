@@ -44,7 +44,7 @@ def train_network(
     watcher: Watcher,
     save_every: float,
 ) -> State:
-    """Train to the last epoch, from the checkpoint in the folder, which the caller has claimed, if there is one.
+    """Train to the last epoch, from the folder's checkpoint if there is one; the caller holds the folder's lock.
 
     A checkpoint is saved every `save_every` seconds and after each epoch.
 

@@ -59,9 +59,9 @@ class Settings:
         iterations, weighting, exponent, gradients: of routing, see `route`.
         looks, upside_down: see `FeatureConfig`.
         invariant: see `UprightConfig`.
-        start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration
-            and kind of frames. Layers that depend on the classes are initialised at random if the classes differ. If
-            empty, all weights are random.
+        start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration,
+            except for the `patches` of the network "paper", and the same kind of frames. Layers that depend on the
+            classes are initialised at random if the classes differ. If empty, all weights are random.
         only: the part of the network that is trained, for example "invariant" of the network "upright"; the others stay
             as they are in `start`. Empty for all.
         epochs: number of training epochs.

@@ -32,7 +32,9 @@ def held_out(labels: Tensor, share: float) -> tuple[Tensor, Tensor]:
 def validate(
     network: Network, cache: TrainingFrames, shapes: Tensor, turns: Tensor, processes: Processes, *, views: bool = False
 ) -> Validation:
-    """Measure accuracy and orientation error on held-out shapes, under the protocol "paper"; None if there are none.
+    """Measure accuracy and orientation error on held-out shapes, under the protocol "paper".
+
+    If there are none, all figures are None.
 
     The network is evaluated in evaluation mode and left in training mode. `turns` are (classes + 1) symmetries, as in
     `upright_distance`, the last of shapes without a class. With `views`, the last subsample of each shape is a view.

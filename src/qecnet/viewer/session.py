@@ -80,15 +80,15 @@ class Session:
             second = self._view(self._second, request.second.source, CorruptionLevels(model.config.points), model)
             target = second.cloud.rotated(to_tensor(request.second.rotation))
             slots.append(self._second)
-        view = None if request.camera is None else self._see(request, request.camera, shape)
-        cloud = (shape.cloud if view is None else view[0]).rotated(to_tensor(request.shape.rotation))
+        seen, visible = (None, 1.0) if request.camera is None else self._see(request, request.camera, shape)
+        cloud = (shape.cloud if seen is None else seen).rotated(to_tensor(request.shape.rotation))
         observation = observer.observe(cloud, target)
         header: dict[str, Any] = {"id": request.id, "model": model.name}
         arrays: dict[str, Tensor] = layer_arrays(model.network, observation, request.layers)
-        if view is not None:
+        if seen is not None:
             trained = bool(model.settings.get("views"))
-            header["view"] = {"camera": request.camera, "visible": view[1], "trained": trained}
-            arrays["view.points"] = view[0].points
+            header["view"] = {"camera": request.camera, "visible": visible, "trained": trained}
+            arrays["view.points"] = seen.points
         for slot in slots:
             header |= slot.header
             arrays |= slot.arrays

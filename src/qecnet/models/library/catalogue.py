@@ -31,6 +31,7 @@ class Catalogue(Database):
     def add(self, path: str, stamp: Stamp, result: Answer | Failure) -> None:
         """Add a shape or a failure, or replace the one that has the same path. Within a transaction."""
         if isinstance(result, Failure):
+            self.remove(path)
             self.add_failure(path, stamp, result.error)
         else:
             row = ShapeRow(path, result.label, result.confidence, result.pose.numpy())
