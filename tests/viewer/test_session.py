@@ -80,15 +80,15 @@ def test_upload_0_is_the_file_of_the_command_line(pool, store, request_of):
     assert unpack(session.respond(request_of(upload=0)))[0]["shape"]["name"] == "bed"
 
 
-@pytest.mark.parametrize("which", ["pool", "paper"])
-def test_layers_lie_on_the_shape(which, store, request_of, request):
+@pytest.mark.parametrize(("which", "patches"), [("pool", 64), ("paper", 128)])
+def test_layers_lie_on_the_shape(which, patches, store, request_of, request):
     session = Session("key", request.getfixturevalue(which), store)
     header, arrays = unpack(session.respond(request_of(layers=LAYERS)))
     assert arrays["frames.positions"].shape == (header["answer"]["frames"], 3)
     assert arrays["frames.valid"].sum() == header["answer"]["valid"]
     for name in ("frames.positions", "patches.centres", "capsules.positions"):
         assert distance_to(arrays["shape.points"], arrays[name]).max() < 1e-5, name
-    assert arrays["patches.centres"].shape == arrays["capsules.positions"].shape == (64, 3)
+    assert arrays["patches.centres"].shape == arrays["capsules.positions"].shape == (patches, 3)
     centres = arrays["patches.centres"][arrays["patches.of"]]
     np.testing.assert_allclose(arrays["patches.lines"][:, 0], centres, atol=1e-6)
     assert (arrays["capsules.activations"] >= 0).all()
@@ -107,17 +107,17 @@ def test_layers_lie_on_a_shape_with_a_far_stray(session, store, request_of):
         assert distance_to(arrays["shape.points"], arrays[name]).max() < 1e-5, name
 
 
-@pytest.mark.parametrize("which", ["pool", "paper"])
-def test_votes_lead_to_the_pose(which, request):
+@pytest.mark.parametrize(("which", "iterations"), [("pool", 3), ("paper", 2)])
+def test_votes_lead_to_the_pose(which, iterations, request):
     pool = request.getfixturevalue(which)
     cloud = view_shape(make_shape("chair", 1), CorruptionLevels(2_000), pool.model.config).cloud
     observation = pool.observer(None).observe(cloud)
     rounds = pool.model.network.trace_votes(observation.points, observation.prediction)
     assert len(rounds) == max(1, len(observation.prediction.ballots))
     for found in rounds:
-        assert found.weights.shape == (4, len(found.votes))
+        assert found.weights.shape == (1 + iterations, len(found.votes))
         assert len(found.positions) == len(found.votes)
-        torch.testing.assert_close(found.weights.sum(-1), torch.ones(4), atol=1e-4, rtol=0)
+        torch.testing.assert_close(found.weights.sum(-1), torch.ones(1 + iterations), atol=1e-4, rtol=0)
     pose = observation.prediction.pose[0]
     assert angular_distance(rounds[-1].poses[-1], pose) < 1e-3
     assert angular_distance(pose.double(), observation.answer.pose) < 1e-3
