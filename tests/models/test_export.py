@@ -29,6 +29,7 @@ from qecnet.nn import (
     UprightNet,
 )
 from qecnet.nn.edge_reader import ReaderSize
+from qecnet.nn.projection_reader import ProjectionReaderSize
 
 onnx = pytest.importorskip("onnx")
 
@@ -42,7 +43,16 @@ FEATURES = FeatureConfig(
     summary=16,
 )
 SMALL = ReaderSize(64, (16, 8), (4, 4, 4, 4), (8, 8, 8, 8, 8, 16))
-UPRIGHT = UprightConfig(3, frames=64, scorer=SMALL, reader=SMALL, invariant=True, invariant_reader=SMALL)
+UPRIGHT = UprightConfig(
+    3,
+    frames=64,
+    scorer=SMALL,
+    reader=SMALL,
+    invariant=True,
+    invariant_reader=SMALL,
+    projections=True,
+    projection_reader=ProjectionReaderSize(64, 16, (8, 8)),
+)
 CONFIG = PrepareConfig(points=500, frames=64, method="centred")
 
 

@@ -14,9 +14,11 @@ from qecnet.nn import create_network
 from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
 from qecnet.nn.edge_reader import ReaderSize, pool_edges, see_neighbours
 from qecnet.nn.invariant_reader import InvariantReader
+from qecnet.nn.projection_reader import ProjectionReaderSize
 from qecnet.nn.upright_reader import UprightReader
 
 SMALL = ReaderSize(128, (32, 16), (8, 8, 8, 8), (16, 16, 32, 32, 32, 48))
+PROJECTIONS = ProjectionReaderSize(128, 16, (8, 16))
 
 
 def generator(seed=0):
@@ -51,7 +53,18 @@ def make_network(dtype=torch.float32, **options):
     torch.manual_seed(0)
     return (
         create_network(
-            "upright", 3, frames=160, scorer=SMALL, reader=SMALL, invariant=True, invariant_reader=SMALL, **options
+            "upright",
+            3,
+            **{
+                "frames": 160,
+                "scorer": SMALL,
+                "reader": SMALL,
+                "invariant": True,
+                "invariant_reader": SMALL,
+                "projections": True,
+                "projection_reader": PROJECTIONS,
+                **options,
+            },
         )
         .to(dtype)
         .eval()
@@ -170,20 +183,28 @@ def test_a_point_at_the_centre_and_points_without_normals_are_read():
     assert found.isfinite().all()
 
 
-def test_class_depends_on_both_readers():
+@pytest.mark.parametrize("part", ["reader", "invariant", "projections"])
+def test_class_depends_on_each_reader(part):
     network, points = make_network(), make_clouds()
     with torch.no_grad():
-        network.invariant.classes.bias += torch.tensor([0.0, 50.0, 0.0])
+        network.get_submodule(part).classes.bias += torch.tensor([0.0, 50.0, 0.0])
         assert (network(points).label == 1).all()
-        network.invariant.classes.bias *= 0
-        network.reader.classes.bias += torch.tensor([0.0, 0.0, 50.0])
-        assert (network(points).label == 2).all()
 
 
-def test_training_only_the_invariant_reader_leaves_the_others_as_they_are():
+def test_orientation_depends_on_projections():
+    network, points = make_network(), make_clouds()
+    with torch.inference_mode():
+        before = network(points).orientations.probabilities
+        network.projections.upright.weight *= 30
+        after = network(points).orientations.probabilities
+    assert (after - before).abs().max() > 0.01
+
+
+@pytest.mark.parametrize("part", ["invariant", "projections"])
+def test_training_only_one_reader_leaves_the_others_as_they_are(part):
     network = make_network(dropout=0.0)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    network.train_only("invariant")
+    network.train_only(part)
     network.train()
     points = make_clouds(8)
     labels = torch.arange(8) % 3
@@ -196,10 +217,10 @@ def test_training_only_the_invariant_reader_leaves_the_others_as_they_are():
         loss.backward()
         optimizer.step()
         losses.append(loss.item())
-        assert not found.pose_loss.any()
+        assert bool(found.pose_loss.any()) == (part == "projections")
     assert losses[-1] < 0.7 * losses[0]
     after = network.state_dict()
-    assert all(torch.equal(after[name], before[name]) for name in before if not name.startswith("invariant."))
+    assert all(torch.equal(after[name], before[name]) for name in before if not name.startswith(f"{part}."))
 
 
 def test_edges_are_invariant_to_azimuth_but_not_to_up():

@@ -1,9 +1,10 @@
 """The network that verifies candidate orientations: geometry proposes them, and readers score them.
 
 `prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
-the shape from the best few and predicts its class and azimuth. A third one, which a network may have, predicts the
-class without a candidate. The result is a distribution over classes and orientations. Everything is computed in the
-frame of a candidate or of the shape itself, so nothing depends on the shape's coordinates.
+the shape from the best few and predicts its class and azimuth. Two more, which a network may have, predict the class
+without a candidate, and score candidates and classes from projections. The result is a distribution over classes and
+orientations. Everything is computed in the frame of a candidate or of the shape itself, so nothing depends on the
+shape's coordinates.
 """
 
 import math
@@ -29,12 +30,14 @@ from .capsules import fill
 from .edge_reader import ReaderSize
 from .invariant_reader import InvariantReader
 from .prediction import Orientations, Prediction, Whole
+from .projection_reader import ProjectionReader, ProjectionReaderSize, ProjectionReading
 from .registry import Network, NetworkConfig, register_network
 from .upright_reader import UprightReader, UprightReading
 
 _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
 _TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
 _TILT = 0.02  # of right poses in training, in radians
+_TURN = 0.06  # likewise about their up direction, for projections
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
 _LIGHT = 0.5  # weight of the scorer's class scores relative to the reader's, without an invariant reader
 _SNAP = math.cos(math.radians(3))
@@ -50,6 +53,8 @@ class UprightConfig(NetworkConfig):
         reader: the reader of the best candidates.
         invariant: whether there is a reader that predicts the class without a candidate.
         invariant_reader: that reader.
+        projections: whether there is a reader of depth maps along the axes of the best candidates.
+        projection_reader: that reader.
         read: largest number of candidates that are read; those with a probability below 1% are not.
         wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
         dropout: share of a summary's values that training leaves out.
@@ -62,6 +67,8 @@ class UprightConfig(NetworkConfig):
     invariant_reader: ReaderSize = field(
         default=ReaderSize(1024, (256, 64), (24, 16, 24, 32), (32, 64, 128, 128, 192, 384))
     )
+    projections: bool = False
+    projection_reader: ProjectionReaderSize = field(default=ProjectionReaderSize())
     read: int = 3
     wrong: int = 3
     dropout: float = 0.4
@@ -86,7 +93,7 @@ class UprightNet(Network):
     reads_candidates = True
     reads_alone = True
     class_bias = "reader.classes.bias"
-    parts = ("invariant",)
+    parts = ("invariant", "projections")
     config: UprightConfig
 
     def __init__(self, config: UprightConfig) -> None:
@@ -95,6 +102,9 @@ class UprightNet(Network):
         self.reader = UprightReader(config.reader, config.classes, config.dropout)
         self.invariant = (
             InvariantReader(config.invariant_reader, config.classes, config.dropout) if config.invariant else None
+        )
+        self.projections = (
+            ProjectionReader(config.projection_reader, config.classes, config.dropout) if config.projections else None
         )
 
     @property
@@ -159,13 +169,17 @@ class UprightNet(Network):
         count = max(1, min(self.config.read, likely))
         best, rest = order[:count], order[count:]
         reading = self._read(self.reader, positions, normals, poses[best])
-        # The scorer gives the probability that one of these is right; both readers together choose among them.
-        among = (0.5 * (reading.upright + scores[best])).softmax(0)
-        chosen = among * scores.softmax(0)[best].sum()
-        classes = (reading.scores + self._further_scores(scored.scores[None, best], positions, normals)[0]).softmax(-1)
         angles, shares = azimuth_modes(reading.harmonics)
         facing = multiply(poses[best, None], from_azimuth(angles))
         facing = _snapped(facing, normals[0])
+        among, classes = reading.upright + scores[best], reading.scores
+        if self.projections is not None:
+            projected = self.projections(positions, normals, facing[:, 0])
+            among, classes = among + projected.upright, classes + projected.scores
+        # The scorer gives the probability that one of these is right; all readers together choose among them.
+        among = (0.5 * among).softmax(0)
+        chosen = among * scores.softmax(0)[best].sum()
+        classes = (classes + self._further_scores(scored.scores[None, best], positions, normals)[0]).softmax(-1)
         joint = among[:, None] * classes
         # For each class its likeliest candidate, with the likeliest azimuth.
         of_class = facing[:, 0][joint.argmax(0)]
@@ -200,14 +214,19 @@ class UprightNet(Network):
         likely = likely | first[: best.shape[1]]
         poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
         reading = self._read_each(self.reader, positions, normals, poses)
-        both = 0.5 * (reading.upright.view(best.shape) + best_scores)
-        among = torch.where(likely, both, -math.inf).softmax(-1)
-        light = scored.scores.view(*there.shape, -1)
-        light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
-        classes = (reading.scores.view_as(light) + self._further_scores(light, positions, normals)).softmax(-1)
-        joint = among[..., None] * classes
         angle = azimuth_modes(reading.harmonics)[0][:, 0].view(best.shape)
         facing = _snapped(multiply(poses, from_azimuth(angle)), normals[:, None])
+        upright, classes = reading.upright, reading.scores
+        if self.projections is not None:
+            rows = (x[:, None].expand(-1, best.shape[1], -1, -1).flatten(0, 1) for x in (positions, normals))
+            projected = self.projections(*rows, facing.flatten(0, 1))
+            upright, classes = upright + projected.upright, classes + projected.scores
+        every = 0.5 * (upright.view(best.shape) + best_scores)
+        among = torch.where(likely, every, -math.inf).softmax(-1)
+        light = scored.scores.view(*there.shape, -1)
+        light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
+        classes = (classes.view_as(light) + self._further_scores(light, positions, normals)).softmax(-1)
+        joint = among[..., None] * classes
         chosen = joint.argmax(1)[..., None].expand(-1, -1, 4)
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
         return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
@@ -223,7 +242,7 @@ class UprightNet(Network):
             (clouds, R or 1, C).
         """
         if self.invariant is None:
-            return _LIGHT * light
+            return _LIGHT * light if self.projections is None else torch.zeros_like(light)
         scores: Tensor = self.invariant(positions, normals)
         return scores[:, None]
 
@@ -244,9 +263,12 @@ class UprightNet(Network):
 
     def _learn(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
         """Train on the right up direction and on wrong ones; for half of the clouds, the reader sees the worst, too."""
+        if self.only == "projections":
+            return self._learn_projections(positions, normals, candidates)
         invariant = () if self.invariant is None else (self.invariant(positions, normals).softmax(-1),)
         if self.only:
             return self._without_poses(*invariant)
+        projected = None if self.projections is None else self._learn_projections(positions, normals, candidates)
         count, clouds = self.config.wrong, len(positions)
         right, wrong, has_wrong = _draw(candidates, count)
         first = torch.arange(clouds, device=positions.device)
@@ -275,17 +297,46 @@ class UprightNet(Network):
         tilted = reading.scores[:clouds].index_copy(0, half, reading.scores[clouds:]).softmax(-1)
         reading = UprightReading(*(x[:clouds] for x in reading))
         best = multiply(right, from_azimuth(azimuth_modes(reading.harmonics.detach())[0][:, 0]))
+        beside = (light, tilted, *invariant)
+        if projected is not None and projected.pose_loss is not None:
+            loss = loss + projected.pose_loss
+            beside = (*beside, projected.activations, *projected.side_activations)
         return Prediction(
             reading.scores.softmax(-1),
             best[:, None].expand(-1, self.config.classes, 4),
             reading.summary,
             pose_loss=loss,
-            side_activations=(light, tilted, *invariant),
+            side_activations=beside,
             whole=Whole(reading.offset, reading.growth),
         )
 
+    def _learn_projections(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
+        """Train the reader of projections alone: on the right up direction, and for half of the clouds on a wrong one."""
+        assert self.projections is not None
+        clouds = len(positions)
+        right, wrong, has_wrong = _draw(candidates, 1)
+        right = multiply(right, from_azimuth(_TURN * torch.randn(clouds, dtype=right.dtype, device=right.device)))
+        half = torch.randperm(clouds, device=positions.device)[: clouds - clouds // 2]
+        rows = torch.cat((torch.arange(clouds, device=positions.device), half))
+        poses = torch.cat((right, wrong[half, 0]))
+        # A mirror image has the same class and the same up direction.
+        axis = to_matrix(poses)[:, None, :, 0]
+        mirrored = torch.rand(len(rows), 1, 1, device=positions.device) < 0.5
+        positions, normals = (
+            torch.where(mirrored, x - 2 * (x * axis).sum(-1, keepdim=True) * axis, x)
+            for x in (positions[rows], normals[rows])
+        )
+        found = ProjectionReading(*(x.float() for x in self.projections(positions, normals, poses)))
+        pairs = torch.stack((found.upright[:clouds][half], found.upright[clouds:]), 1)
+        ranking = torch.zeros_like(has_wrong, dtype=pairs.dtype)
+        ranking = ranking.index_add(0, half, 2 * _first_is_right(pairs) * has_wrong[half])
+        tilted = found.scores[:clouds].index_copy(0, half, found.scores[clouds:]).softmax(-1)
+        return replace(
+            self._without_poses(found.scores[:clouds].softmax(-1)), pose_loss=ranking, side_activations=(tilted,)
+        )
+
     def _without_poses(self, activations: Tensor) -> Prediction:
-        """The prediction of the invariant reader, when only that is trained."""
+        """The prediction of a reader of classes, when only that is trained."""
         nothing = activations.new_zeros
         clouds, classes = activations.shape
         poses = identity_like(activations).expand(clouds, classes, 4)

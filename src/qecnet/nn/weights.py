@@ -86,7 +86,8 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
     """Copy the weights of a file into a network of the same configuration, to train it further.
 
     Parameters that belong to classes are copied only if the classes are the same; otherwise they stay as they are in
-    `network`, as do parts that the other network does not have. Fields that are `adjustable` may differ.
+    `network`, as do parts that the other network does not have; parts that only the other one has are left out. Fields
+    that are `adjustable` may differ.
 
     Args:
         network: gets the weights.
@@ -106,9 +107,8 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
         raise ValueError(
             f"{path}: was trained on frames with the sign {side}, not {sign}; start with --set sign={side}"
         )
-    may_differ = {name: getattr(network.config, name) for name in ("classes", *network.adjustable)}
-    missing = {part: True for part in network.parts if not getattr(found.config, part, True)}
-    if type(found) is not type(network) or vars(found.config) | may_differ | missing != vars(network.config):
+    may_differ = {name: getattr(network.config, name) for name in ("classes", *network.adjustable, *network.parts)}
+    if type(found) is not type(network) or vars(found.config) | may_differ != vars(network.config):
         raise ValueError(
             f"{path}: is a different network from the one in the settings; give the settings it was trained with"
         )
@@ -117,7 +117,8 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
         with torch.device("meta"):
             larger = type(found)(replace(found.config, classes=len(others) + 1)).state_dict()
         tensors = {name: tensor for name, tensor in tensors.items() if tensor.shape == larger[name].shape}
-    network.load_state_dict(network.state_dict() | tensors)
+    given = network.state_dict()
+    network.load_state_dict(given | {name: tensor for name, tensor in tensors.items() if name in given})
     return list(classes) == others
 
 

@@ -31,7 +31,7 @@ def recalibrate(average: Network, batches: Iterator[Batch], device: torch.device
     batch normalisation, nothing changes.
     """
     trained = average.get_submodule(average.only)
-    layers = [layer for layer in trained.modules() if isinstance(layer, nn.BatchNorm1d)]
+    layers = [layer for layer in trained.modules() if isinstance(layer, (nn.BatchNorm1d, nn.BatchNorm2d))]
     if not layers:
         return
     momenta = [layer.momentum for layer in layers]

@@ -41,7 +41,7 @@ class Settings:
     Attributes:
         dataset: "modelnet10", "modelnet40", "shapes" (procedural furniture), or any name for a folder of shapes.
         per_class: number of shapes per class; only for "shapes".
-        config: name of a registered network. Of the settings from `frames` to `invariant`, it uses those that are
+        config: name of a registered network. Of the settings from `frames` to `projections`, it uses those that are
             fields of its configuration.
         unlabelled: name of a further dataset, such as "scanned_objects", whose upright shapes train the orientation and
             not the classes; for networks that read candidates. Empty for none.
@@ -58,12 +58,12 @@ class Settings:
         patches, neighbours, capsules, origin, nonlinearity, canonicalize: see `QECConfig`.
         iterations, weighting, exponent, gradients: of routing, see `route`.
         looks, upside_down: see `FeatureConfig`.
-        invariant: see `UprightConfig`.
+        invariant, projections: see `UprightConfig`.
         start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration,
             except for the `patches` of the network "paper", and the same kind of frames. Layers that depend on the
             classes are initialised at random if the classes differ. If empty, all weights are random.
-        only: the part of the network that is trained, for example "invariant" of the network "upright"; the others stay
-            as they are in `start`. Empty for all.
+        only: the part of the network that is trained, "invariant" or "projections" of the network "upright"; the others
+            stay as they are in `start`. Empty for all.
         epochs: number of training epochs.
         batch_size: number of shapes per step, over all processes.
         dropped: fraction of the frames of a cloud that each step leaves out at random.
@@ -81,6 +81,8 @@ class Settings:
         siamese: weight of the pose loss δ/π between two subsamples of a shape; 0 for none.
         weight_decay: decoupled weight decay, in units of the learning rate.
         clip: largest norm of the gradient; 0 for no limit.
+        precision: of the network's products in training: "float32", or "bfloat16" for mixed precision, several times as
+            fast for the part "projections" on processors that have instructions for it; other parts need float32.
         ema: decay of the moving average of the weights, which is then validated and saved; 0 for none.
         validation: fraction of the train split that is held out; 0 to train on all of it.
         validate_every: number of epochs between validations.
@@ -114,6 +116,7 @@ class Settings:
     looks: int = 2
     upside_down: bool = False
     invariant: bool = False
+    projections: bool = False
     start: str = ""
     only: str = ""
     epochs: int = 100
@@ -131,6 +134,7 @@ class Settings:
     siamese: float = 0.0
     weight_decay: float = 0.0
     clip: float = 0.0
+    precision: Literal["float32", "bfloat16"] = "float32"
     ema: float = 0.0
     validation: float = 0.1
     validate_every: int = 1
@@ -167,8 +171,10 @@ class Settings:
                 f"only is {self.only!r}; parts of the network {self.config} that can be trained alone: "
                 f"{', '.join(parts) or 'none'}"
             )
-        if self.only and self.unlabelled:
+        if self.only == "invariant" and self.unlabelled:
             raise ValueError(f"only is {self.only!r}; it learns nothing from the unlabelled shapes, so omit them")
+        if self.precision != "float32" and self.only != "projections":
+            raise ValueError(f"precision is {self.precision}; only the part projections, trained alone, supports it")
         if self.siamese > 0 and network_class(self.config).reads_candidates:
             raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
         if self.unlabelled and not network_class(self.config).reads_candidates:

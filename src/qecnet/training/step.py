@@ -78,6 +78,11 @@ def create_optimizers(network: Network, settings: Settings) -> dict[str, torch.o
     }
 
 
+def autocast(settings: Settings, device: torch.device) -> torch.autocast:
+    """The precision of products, as the settings say."""
+    return torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
+
+
 def train_step(
     module: nn.Module,
     state: State,
@@ -106,7 +111,8 @@ def train_step(
     # Networks draw from the global generator: the same after a resume, and for each process.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(settings.seed, _NETWORK, state.epoch, state.step))
-        prediction = module(batch.points)
+        with autocast(settings, processes.device):
+            prediction = module(batch.points)
     found = losses(prediction, batch.labels, turns, settings, batch.wholes, prior)
     shapes = len(batch.labels)
     # Gradients are averaged over processes, some of which may have one shape more than others.

@@ -1,4 +1,4 @@
-"""Routing, canonicalisation and neighbourhoods as compiled operators: several times as fast on a CPU as in PyTorch.
+"""Routing, canonicalisation, neighbourhoods and projections as compiled operators: several times as fast on a CPU as in PyTorch.
 
 Results are those of PyTorch up to float32 rounding. `qecnet.compiled` switches them on and off.
 """
@@ -11,10 +11,12 @@ from ...compiled import is_compiled
 from .canonical import canonical_fused
 from .edges import edges_fit, nearest_fused, pool_edges_fused
 from .pooling import pool_fused
+from .projections import draw_projections_fused
 from .routed import route_fused
 
 __all__ = [
     "canonical_fused",
+    "draw_projections_fused",
     "edges_fit",
     "is_fused",
     "nearest_fused",
