@@ -104,7 +104,7 @@ class ProjectionReader(nn.Module):
         found = self.first(pixels.contiguous(memory_format=torch.channels_last))
         found = found + self.top[:, None, None] * found.new_tensor([0.0, 0.0, 1.0]).repeat(rows)[:, None, None, None]
         found = self.blocks(self.first_normalised(found).relu())
-        pooled = torch.cat((found.amax((2, 3)), found.mean((2, 3))), -1).unflatten(0, (rows, 3))
+        pooled = torch.cat((found.amax((2, 3)), found.mean((2, 3))), -1).view(rows, 3, -1)
         # The two horizontal axes change places when the pose is rotated by a quarter turn about up.
         level = pooled[:, :2]
         summary = self.summary(torch.cat((level.amax(1), level.mean(1), pooled[:, 2]), -1))
@@ -165,4 +165,4 @@ def draw_projections(positions: Tensor, normals: Tensor, resolution: int) -> Ten
     drawn = drawn.permute(0, 2, 3, 1, 4).reshape(rows, 3, CHANNELS, count * 9)
     place = place.permute(0, 2, 1, 3).reshape(rows, 3, 1, count * 9).expand_as(drawn)
     empty = positions.new_zeros(rows, 3, CHANNELS, resolution * resolution)
-    return empty.scatter_reduce(-1, place, drawn, "amax").unflatten(-1, (resolution, resolution))
+    return empty.scatter_reduce(-1, place, drawn, "amax").view(rows, 3, CHANNELS, resolution, resolution)

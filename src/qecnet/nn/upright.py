@@ -311,7 +311,7 @@ class UprightNet(Network):
         )
 
     def _learn_projections(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
-        """Train the reader of projections alone: on the right up direction, and for half of the clouds on a wrong one."""
+        """Train the reader of projections on the right up direction, and for half of the clouds on a wrong one, too."""
         assert self.projections is not None
         clouds = len(positions)
         right, wrong, has_wrong = _draw(candidates, 1)
