@@ -99,10 +99,11 @@ class ProjectionReader(nn.Module):
         to_pose, points = conjugate(poses)[:, None], self.size.points
         shown, facing = (rotate(to_pose, x[:, :points]) for x in (positions, normals))
         seen = draw_projections(shown, facing, self.size.resolution)
-        rows = len(seen)
+        rows = seen.shape[0]
         pixels = nn.functional.pixel_unshuffle(seen.flatten(0, 1), _UNSHUFFLED)
         found = self.first(pixels.contiguous(memory_format=torch.channels_last))
-        found = found + self.top[:, None, None] * found.new_tensor([0.0, 0.0, 1.0]).repeat(rows)[:, None, None, None]
+        kinds = torch.stack((torch.zeros_like(self.top), torch.zeros_like(self.top), self.top))
+        found = found + kinds.repeat(rows, 1)[..., None, None]
         found = self.blocks(self.first_normalised(found).relu())
         pooled = torch.cat((found.amax((2, 3)), found.mean((2, 3))), -1).view(rows, 3, -1)
         # The two horizontal axes change places when the pose is rotated by a quarter turn about up.

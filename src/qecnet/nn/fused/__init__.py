@@ -1,4 +1,4 @@
-"""Routing, canonicalisation, neighbourhoods and projections as compiled operators: several times as fast on a CPU as in PyTorch.
+"""Routing, canonicalisation, neighbourhoods and projections as compiled operators: faster on a CPU than PyTorch.
 
 Results are those of PyTorch up to float32 rounding. `qecnet.compiled` switches them on and off.
 """
