@@ -82,12 +82,14 @@ def _check_tensors(found: Mapping[str, Tensor], expected: Mapping[str, Tensor]) 
             raise ValueError(f"the tensor {name!r} has values that are not finite")
 
 
-def start_from(network: Network, classes: Sequence[str], path: Path, method: str, sign: str = "inward") -> bool:
+def start_from(
+    network: Network, classes: Sequence[str], path: Path, method: str, sign: str = "inward", part: str = ""
+) -> bool:
     """Copy the weights of a file into a network of the same configuration, to train it further.
 
-    Parameters that belong to classes are copied only if the classes are the same; otherwise they stay as they are in
-    `network`, as do parts that the other network does not have; parts that only the other one has are left out. Fields
-    that are `adjustable` may differ.
+    Of parameters with a row for each class, the rows of classes with the same name are copied. Other parameters that
+    depend on the classes are copied only if the classes are the same. What is not copied stays as it is in `network`,
+    as do parts that the other network does not have. Fields that are `adjustable` may differ.
 
     Args:
         network: gets the weights.
@@ -95,6 +97,7 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
         path: of the weights.
         method: of the frames; weights that were trained on frames of another method are refused.
         sign: of the frames' normals, likewise.
+        part: one of `Network.parts`, to copy nothing else; by default, everything is copied.
 
     Returns:
         Whether the classes are the same.
@@ -112,14 +115,25 @@ def start_from(network: Network, classes: Sequence[str], path: Path, method: str
         raise ValueError(
             f"{path}: is a different network from the one in the settings; give the settings it was trained with"
         )
-    tensors = found.state_dict()
+    if part and not getattr(found.config, part):
+        raise ValueError(f"{path}: has no part {part} to start from; give weights that have it")
+    given, tensors = network.state_dict(), found.state_dict()
     if list(classes) != others:
         with torch.device("meta"):
             larger = type(found)(replace(found.config, classes=len(others) + 1)).state_dict()
-        tensors = {name: tensor for name, tensor in tensors.items() if tensor.shape == larger[name].shape}
-    given = network.state_dict()
-    network.load_state_dict(given | {name: tensor for name, tensor in tensors.items() if name in given})
+        for name, tensor in tensors.items():
+            if tensor.shape != larger[name].shape and name in given:
+                rows = len(tensor) == len(others) and len(given[name]) == len(classes)
+                tensors[name] = _copy_rows(tensor, others, given[name], classes) if rows else given[name]
+    chosen = {name: tensor for name, tensor in tensors.items() if name in given and name.startswith(part)}
+    network.load_state_dict(given | chosen)
     return list(classes) == others
+
+
+def _copy_rows(source: Tensor, names: Sequence[str], target: Tensor, wanted: Sequence[str]) -> Tensor:
+    """Replace the rows of a tensor by those of another one that have the same names."""
+    rows = {name: row for row, name in enumerate(names)}
+    return torch.stack([source[rows[name]] if name in rows else row for name, row in zip(wanted, target, strict=True)])
 
 
 def count_parameters(network: torch.nn.Module) -> int:

@@ -60,10 +60,12 @@ class Settings:
         looks, upside_down: see `FeatureConfig`.
         invariant, projections: see `UprightConfig`.
         start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration,
-            except for the `patches` of the network "paper", and the same kind of frames. Layers that depend on the
-            classes are initialised at random if the classes differ. If empty, all weights are random.
+            except for the `patches` of the network "paper" and the parts of the network "upright", and the same kind of
+            frames. What depends on a class that they do not know is initialised at random. If empty, all weights are
+            random.
         only: the part of the network that is trained, "invariant" or "projections" of the network "upright"; the others
             stay as they are in `start`. Empty for all.
+        start_part: weights that the part `only` starts from, if they are not those of `start`.
         epochs: number of training epochs.
         batch_size: number of shapes per step, over all processes.
         dropped: fraction of the frames of a cloud that each step leaves out at random.
@@ -119,6 +121,7 @@ class Settings:
     projections: bool = False
     start: str = ""
     only: str = ""
+    start_part: str = ""
     epochs: int = 100
     batch_size: int = 8
     dropped: float = 0.0
@@ -171,6 +174,8 @@ class Settings:
                 f"only is {self.only!r}; parts of the network {self.config} that can be trained alone: "
                 f"{', '.join(parts) or 'none'}"
             )
+        if self.start_part and not self.only:
+            raise ValueError(f"start_part is {self.start_part!r}; say with only which part starts from it")
         if self.only == "invariant" and self.unlabelled:
             raise ValueError(f"only is {self.only!r}; it learns nothing from the unlabelled shapes, so omit them")
         if self.precision != "float32" and self.only != "projections":

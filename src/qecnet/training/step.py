@@ -40,6 +40,9 @@ def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
                     f"only is {settings.only!r}, but {settings.start} has different classes, "
                     "so all parts have to be trained; omit only"
                 )
+        if settings.start_part:
+            part = weights_file(settings.start_part)
+            start_from(network, classes, part, settings.method, settings.sign, settings.only)
     if settings.only:
         network.train_only(settings.only)
     return network
