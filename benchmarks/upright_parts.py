@@ -71,16 +71,23 @@ def measure(model: Model, item: Item, number: int) -> Iterator[tuple[str, float,
         light = network.scorer(positions, normals, poses, network.scorer.find_neighbours(positions))
         best = light.upright.argsort(descending=True, stable=True)[: network.config.read]
         reading = network.reader(positions, normals, poses[best], network.reader.find_neighbours(positions))
-    both = 0.5 * (reading.upright + light.upright[best])
-    first = int(both.argmax())
+    upright, scores = reading.upright + light.upright[best], reading.scores
+    first = int(upright.argmax())
     answer, told = model.predict(points), model.predict(points, up=up)
     yield "the steadiest resting face", off(poses[0].double(), up), torch.nan
     yield "a scorer of candidates", off(poses[best[0]].double(), up), correct(light.scores[best[0]])
-    yield "and a reader of the best", off(poses[best[first]].double(), up), correct(reading.scores[first])
+    yield "and a reader of the best", off(poses[best[first]].double(), up), correct(scores[first])
     if network.invariant is not None:
         with torch.inference_mode():
-            further = network.invariant(positions, normals)[0]
-        yield "and an invariant reader", off(poses[best[first]].double(), up), correct(reading.scores[first] + further)
+            scores = scores + network.invariant(positions, normals)
+        yield "and an invariant reader", off(poses[best[first]].double(), up), correct(scores[first])
+    if network.projections is not None:
+        facing = network.face(poses[best], reading.harmonics, normals[0])[0][:, 0]
+        with torch.inference_mode():
+            projected = network.projections(positions, normals, facing)
+        first = int((upright + projected.upright).argmax())
+        scores = scores + projected.scores
+        yield "and a reader of projections", off(poses[best[first]].double(), up), correct(scores[first])
     yield "classes summed over candidates, poses snapped", off(answer.pose, up), correct(answer.activations)
     yield "with the true up direction", off(told.pose, up), correct(told.activations)
 

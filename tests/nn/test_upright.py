@@ -195,7 +195,7 @@ def test_orientation_depends_on_projections():
     network, points = make_network(), make_clouds()
     with torch.inference_mode():
         before = network(points).orientations.probabilities
-        network.projections.upright.weight *= 30
+        network.projections.upright.weight *= 1000
         after = network(points).orientations.probabilities
     assert (after - before).abs().max() > 0.01
 

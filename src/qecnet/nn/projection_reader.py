@@ -24,7 +24,7 @@ _FAR = 0.3  # the depth map at the far end of the cloud; it is 0 where there is 
 _REACH = 1.5  # pixels: how far a point is drawn
 _RIM = 0.25  # pixels over which it fades out, so that the maps are continuous
 _UNSHUFFLED = 2  # pixels of a square with this side become channels of one
-_SUMMARY = 256
+_SUMMARY, _SIDES = 256, 32
 
 
 @dataclass(frozen=True)
@@ -56,25 +56,31 @@ class ProjectionReading(NamedTuple):
 
     Attributes:
         upright: (R,) score of the up direction; larger is more likely.
+        facing: (R,) score of the rotation about it.
         scores: (R, C), of the classes.
     """
 
     upright: Tensor
+    facing: Tensor
     scores: Tensor
 
 
 class ProjectionReader(nn.Module):
-    """Scores of a pose's up direction and of the class, from the projections along the axes of the pose.
+    """Scores of a pose and of the class, from the projections along the axes of the pose.
 
     Args:
         size: see `ProjectionReaderSize`.
         classes: C.
         dropout: of the summary, in training.
+
+    Attributes:
+        mixed_precision: whether training computes products in bfloat16.
     """
 
     def __init__(self, size: ProjectionReaderSize, classes: int, dropout: float) -> None:
         super().__init__()
         self.size = size
+        self.mixed_precision = False
         first, *_, last = size.widths
         self.first = nn.Conv2d(CHANNELS * _UNSHUFFLED**2, first, 3, padding=1, bias=False)
         self.top = nn.Parameter(torch.zeros(first))  # added to the projection along up, which shares all weights
@@ -85,6 +91,9 @@ class ProjectionReader(nn.Module):
         self.summary = nn.Linear(6 * last, _SUMMARY, bias=False)
         self.summary_normalised = nn.BatchNorm1d(_SUMMARY)
         self.dropout = nn.Dropout(dropout)
+        self.sides = nn.Linear(6 * last, _SIDES, bias=False)
+        self.sides_normalised = nn.BatchNorm1d(_SIDES)
+        self.facing = nn.Linear(_SIDES, 1)
         self.upright = nn.Linear(_SUMMARY, 1)
         self.classes = nn.Linear(_SUMMARY, classes)
 
@@ -99,18 +108,24 @@ class ProjectionReader(nn.Module):
         to_pose, points = conjugate(poses)[:, None], self.size.points
         shown, facing = (rotate(to_pose, x[:, :points]) for x in (positions, normals))
         seen = draw_projections(shown, facing, self.size.resolution)
+        with torch.autocast(seen.device.type, torch.bfloat16, enabled=self.mixed_precision and self.training):
+            return ProjectionReading(*(found.to(positions.dtype) for found in self._read(seen)))
+
+    def _read(self, seen: Tensor) -> ProjectionReading:
+        """Read projections (R, 3, 5, S, S)."""
         rows = seen.shape[0]
         pixels = nn.functional.pixel_unshuffle(seen.flatten(0, 1), _UNSHUFFLED)
         found = self.first(pixels.contiguous(memory_format=torch.channels_last))
         kinds = torch.stack((torch.zeros_like(self.top), torch.zeros_like(self.top), self.top))
-        found = found + kinds.repeat(rows, 1)[..., None, None]
+        found = found + kinds.to(found).repeat(rows, 1)[..., None, None]
         found = self.blocks(self.first_normalised(found).relu())
         pooled = torch.cat((found.amax((2, 3)), found.mean((2, 3))), -1).view(rows, 3, -1)
+        facing = self.facing(self.sides_normalised(self.sides(pooled.flatten(1))).relu())[:, 0]
         # The two horizontal axes change places when the pose is rotated by a quarter turn about up.
         level = pooled[:, :2]
         summary = self.summary(torch.cat((level.amax(1), level.mean(1), pooled[:, 2]), -1))
         summary = self.dropout(self.summary_normalised(summary).relu())
-        return ProjectionReading(self.upright(summary)[:, 0], self.classes(summary))
+        return ProjectionReading(self.upright(summary)[:, 0], facing, self.classes(summary))
 
 
 class _Block(nn.Module):

@@ -116,15 +116,18 @@ class Network(nn.Module, ABC):
                 return self.predict(points)
             return self.predict_upright(points, up.to(points.positions).expand(len(points.positions), 3))
 
-    def train_only(self, part: str) -> None:
+    def train_only(self, part: str, mixed_precision: bool = False) -> None:
         """Train only one part from now on; the others are frozen.
 
         Args:
             part: one of `parts`.
+            mixed_precision: whether to compute its products in bfloat16; only for a part that supports it.
         """
         self.only = part
         self.requires_grad_(False)
-        self.get_submodule(part).requires_grad_(True)
+        trained = self.get_submodule(part).requires_grad_(True)
+        if mixed_precision:
+            trained.mixed_precision = True
 
     def read_less(self) -> None:
         """Trade a little accuracy for speed, if the network supports it; does nothing by default."""

@@ -37,7 +37,8 @@ from .upright_reader import UprightReader, UprightReading
 _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
 _TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
 _TILT = 0.02  # of right poses in training, in radians
-_TURN = 0.06  # likewise about their up direction, for projections
+_TURN = 0.06  # of all poses about their up direction in training, for projections
+_FACED = 2  # azimuths of a candidate from which projections are read
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
 _LIGHT = 0.5  # weight of the scorer's class scores relative to the reader's, without an invariant reader
 _SNAP = math.cos(math.radians(3))
@@ -169,12 +170,10 @@ class UprightNet(Network):
         count = max(1, min(self.config.read, likely))
         best, rest = order[:count], order[count:]
         reading = self._read(self.reader, positions, normals, poses[best])
-        angles, shares = azimuth_modes(reading.harmonics)
-        facing = multiply(poses[best, None], from_azimuth(angles))
-        facing = _snapped(facing, normals[0])
+        facing, shares = self.face(poses[best], reading.harmonics, normals[0])
         among, classes = reading.upright + scores[best], reading.scores
         if self.projections is not None:
-            projected = self.projections(positions, normals, facing[:, 0])
+            projected, facing, shares = self._project(self.projections, positions, normals, facing, shares)
             among, classes = among + projected.upright, classes + projected.scores
         # The scorer gives the probability that one of these is right; all readers together choose among them.
         among = (0.5 * among).softmax(0)
@@ -214,13 +213,14 @@ class UprightNet(Network):
         likely = likely | first[: best.shape[1]]
         poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
         reading = self._read_each(self.reader, positions, normals, poses)
-        angle = azimuth_modes(reading.harmonics)[0][:, 0].view(best.shape)
-        facing = _snapped(multiply(poses, from_azimuth(angle)), normals[:, None])
         upright, classes = reading.upright, reading.scores
+        angles, shares = (x.unflatten(0, best.shape) for x in azimuth_modes(reading.harmonics))
+        facing = _snapped(multiply(poses[:, :, None], from_azimuth(angles)), normals[:, None, None])
         if self.projections is not None:
             rows = (x[:, None].expand(-1, best.shape[1], -1, -1).flatten(0, 1) for x in (positions, normals))
-            projected = self.projections(*rows, facing.flatten(0, 1))
+            projected, facing, _ = self._project(self.projections, *rows, facing.flatten(0, 1), shares.flatten(0, 1))
             upright, classes = upright + projected.upright, classes + projected.scores
+        facing = facing.view(*best.shape, -1, 4)[:, :, 0]
         every = 0.5 * (upright.view(best.shape) + best_scores)
         among = torch.where(likely, every, -math.inf).softmax(-1)
         light = scored.scores.view(*there.shape, -1)
@@ -230,6 +230,49 @@ class UprightNet(Network):
         chosen = joint.argmax(1)[..., None].expand(-1, -1, 4)
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
         return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
+
+    @staticmethod
+    def face(poses: Tensor, harmonics: Tensor, normals: Tensor) -> tuple[Tensor, Tensor]:
+        """Rotate candidates about their up direction to where the shape may face, and snap them.
+
+        Args:
+            poses: (R, 4), candidates.
+            harmonics: (R, 3, 2), of their azimuth, see `UprightReading`.
+            normals: (N, 3), of the cloud.
+
+        Returns:
+            (R, A, 4) poses and (R, A) their shares of the probability, the likeliest first.
+        """
+        angles, shares = azimuth_modes(harmonics)
+        return _snapped(multiply(poses[:, None], from_azimuth(angles)), normals), shares
+
+    @staticmethod
+    def _project(
+        reader: ProjectionReader, positions: Tensor, normals: Tensor, facing: Tensor, shares: Tensor
+    ) -> tuple[ProjectionReading, Tensor, Tensor]:
+        """Read projections from the two likeliest azimuths of each candidate, and decide between these again.
+
+        Args:
+            reader: of the projections.
+            positions, normals: (R, N, 3), or (1, N, 3) for one cloud that all poses are of.
+            facing, shares: (R, A, 4) and (R, A), see `face`.
+
+        Returns:
+            The mean of the two readings, and the poses and their shares.
+        """
+        rows, likely = len(facing), facing[:, :_FACED]
+        if len(positions) > 1:
+            positions, normals = (x.repeat_interleave(_FACED, 0) for x in (positions, normals))
+        found = ProjectionReading(
+            *(x.unflatten(0, (rows, -1)) for x in reader(positions, normals, likely.flatten(0, 1)))
+        )
+        odds = shares[:, :_FACED].log() + found.facing
+        decided = odds.softmax(-1) * shares[:, :_FACED].sum(-1, keepdim=True)
+        swapped = odds[:, 1:] > odds[:, :1]
+        likely = torch.where(swapped[..., None], likely.flip(1), likely)
+        decided = torch.where(swapped, decided.flip(1), decided)
+        facing, shares = torch.cat((likely, facing[:, _FACED:]), 1), torch.cat((decided, shares[:, _FACED:]), 1)
+        return ProjectionReading(*(x.mean(1) for x in found)), facing, shares
 
     def _further_scores(self, light: Tensor, positions: Tensor, normals: Tensor) -> Tensor:
         """Scores of the classes to add to the reader's: the invariant reader's, or else the scorer's.
@@ -311,28 +354,37 @@ class UprightNet(Network):
         )
 
     def _learn_projections(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
-        """Train the reader of projections on the right up direction, and for half of the clouds on a wrong one, too."""
+        """Train the reader of projections on right poses, and on wrong ones, too, for half of the clouds.
+
+        These have another up direction, or another azimuth for a third of them.
+        """
         assert self.projections is not None
-        clouds = len(positions)
+        clouds, device = len(positions), positions.device
         right, wrong, has_wrong = _draw(candidates, 1)
-        right = multiply(right, from_azimuth(_TURN * torch.randn(clouds, dtype=right.dtype, device=right.device)))
-        half = torch.randperm(clouds, device=positions.device)[: clouds - clouds // 2]
-        rows = torch.cat((torch.arange(clouds, device=positions.device), half))
-        poses = torch.cat((right, wrong[half, 0]))
-        # A mirror image has the same class and the same up direction.
+        order = torch.randperm(clouds, device=device)
+        tilted, turned = order[: clouds // 3], order[clouds // 3 : clouds // 2]
+        right = right.index_copy(0, turned, identity_like(right).expand_as(right)[turned])
+        quarters = torch.randint(1, 4, (len(turned),), device=device)
+        azimuths = from_azimuth((math.pi / 2 * quarters).to(right))
+        poses = torch.cat((right, wrong[tilted, 0], multiply(right[turned], azimuths)))
+        poses = multiply(poses, from_azimuth(_TURN * torch.randn(len(poses), dtype=poses.dtype, device=device)))
+        rows = torch.cat((torch.arange(clouds, device=device), tilted, turned))
+        # A mirror image has the same class and the same up direction, but may face elsewhere.
         axis = to_matrix(poses)[:, None, :, 0]
-        mirrored = torch.rand(len(rows), 1, 1, device=positions.device) < 0.5
+        mirrored = (torch.rand(len(rows), device=device) < 0.5) & ~torch.isin(rows, turned)
         positions, normals = (
-            torch.where(mirrored, x - 2 * (x * axis).sum(-1, keepdim=True) * axis, x)
+            torch.where(mirrored[:, None, None], x - 2 * (x * axis).sum(-1, keepdim=True) * axis, x)
             for x in (positions[rows], normals[rows])
         )
-        found = ProjectionReading(*(x.float() for x in self.projections(positions, normals, poses)))
-        pairs = torch.stack((found.upright[:clouds][half], found.upright[clouds:]), 1)
-        ranking = torch.zeros_like(has_wrong, dtype=pairs.dtype)
-        ranking = ranking.index_add(0, half, 2 * _first_is_right(pairs) * has_wrong[half])
-        tilted = found.scores[:clouds].index_copy(0, half, found.scores[clouds:]).softmax(-1)
+        found: ProjectionReading = self.projections(positions, normals, poses)
+        ups = torch.stack((found.upright[tilted], found.upright[clouds : clouds + len(tilted)]), 1)
+        ways = torch.stack((found.facing[turned], found.facing[clouds + len(tilted) :]), 1)
+        ranking = torch.zeros(clouds, device=device).index_copy(0, tilted, 3 * _first_is_right(ups) * has_wrong[tilted])
+        ranking = ranking.index_copy(0, turned, 3 * _first_is_right(ways))
+        # A class can often be recognised from a wrong pose, too, and answers combine several poses.
+        beside = found.scores[:clouds].index_copy(0, rows[clouds:], found.scores[clouds:]).softmax(-1)
         return replace(
-            self._without_poses(found.scores[:clouds].softmax(-1)), pose_loss=ranking, side_activations=(tilted,)
+            self._without_poses(found.scores[:clouds].softmax(-1)), pose_loss=ranking, side_activations=(beside,)
         )
 
     def _without_poses(self, activations: Tensor) -> Prediction:

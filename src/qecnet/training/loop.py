@@ -58,7 +58,9 @@ def train_network(
     batches = TrainingBatches(cache, shapes, settings)
     origin = {"classes": list(cache.classes), "frames": checksum(cache)}
     resumed = folder.checkpoint.exists()  # then the weights that it started from are not needed
-    state = new_state(replace(settings, start="", start_part="") if resumed else settings, cache.classes, processes.device)
+    state = new_state(
+        replace(settings, start="", start_part="") if resumed else settings, cache.classes, processes.device
+    )
     if resumed:
         load_checkpoint(folder.checkpoint, state, origin)
     if processes.is_first:

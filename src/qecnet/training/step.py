@@ -44,7 +44,7 @@ def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
             part = weights_file(settings.start_part)
             start_from(network, classes, part, settings.method, settings.sign, settings.only)
     if settings.only:
-        network.train_only(settings.only)
+        network.train_only(settings.only, mixed_precision=settings.precision == "bfloat16")
     return network
 
 
@@ -81,11 +81,6 @@ def create_optimizers(network: Network, settings: Settings) -> dict[str, torch.o
     }
 
 
-def autocast(settings: Settings, device: torch.device) -> torch.autocast:
-    """The precision of products, as the settings say."""
-    return torch.autocast(device.type, torch.bfloat16, enabled=settings.precision == "bfloat16")
-
-
 def train_step(
     module: nn.Module,
     state: State,
@@ -114,8 +109,7 @@ def train_step(
     # Networks draw from the global generator: the same after a resume, and for each process.
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(derive_seed(settings.seed, _NETWORK, state.epoch, state.step))
-        with autocast(settings, processes.device):
-            prediction = module(batch.points)
+        prediction = module(batch.points)
     found = losses(prediction, batch.labels, turns, settings, batch.wholes, prior)
     shapes = len(batch.labels)
     # Gradients are averaged over processes, some of which may have one shape more than others.
