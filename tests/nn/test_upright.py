@@ -210,7 +210,7 @@ def test_training_only_one_reader_leaves_the_others_as_they_are(part):
     labels = torch.arange(8) % 3
     optimizer = torch.optim.Adam([p for p in network.parameters() if p.requires_grad], 1e-2)
     losses = []
-    for _ in range(10):
+    for _ in range(20):
         found = network(points)
         loss = -found.activations[torch.arange(8), labels].log().mean()
         optimizer.zero_grad()

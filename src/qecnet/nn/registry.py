@@ -127,7 +127,7 @@ class Network(nn.Module, ABC):
         self.requires_grad_(False)
         trained = self.get_submodule(part).requires_grad_(True)
         if mixed_precision:
-            trained.mixed_precision = True
+            trained.mixed_precision = True  # type: ignore[assignment]
 
     def read_less(self) -> None:
         """Trade a little accuracy for speed, if the network supports it; does nothing by default."""

@@ -214,13 +214,14 @@ class UprightNet(Network):
         poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
         reading = self._read_each(self.reader, positions, normals, poses)
         upright, classes = reading.upright, reading.scores
-        angles, shares = (x.unflatten(0, best.shape) for x in azimuth_modes(reading.harmonics))
-        facing = _snapped(multiply(poses[:, :, None], from_azimuth(angles)), normals[:, None, None])
+        angles, shares = azimuth_modes(reading.harmonics)
+        facing = multiply(poses.flatten(0, 1)[:, None], from_azimuth(angles))
+        facing = _snapped(facing.view(*best.shape, -1, 4), normals[:, None, None]).flatten(0, 1)
         if self.projections is not None:
-            rows = (x[:, None].expand(-1, best.shape[1], -1, -1).flatten(0, 1) for x in (positions, normals))
-            projected, facing, _ = self._project(self.projections, *rows, facing.flatten(0, 1), shares.flatten(0, 1))
+            places, directions = (x.repeat_interleave(_FACED * best.shape[1], 0) for x in (positions, normals))
+            projected, facing, _ = self._project(self.projections, places, directions, facing, shares)
             upright, classes = upright + projected.upright, classes + projected.scores
-        facing = facing.view(*best.shape, -1, 4)[:, :, 0]
+        facing = facing[:, 0].view(*best.shape, 4)
         every = 0.5 * (upright.view(best.shape) + best_scores)
         among = torch.where(likely, every, -math.inf).softmax(-1)
         light = scored.scores.view(*there.shape, -1)
@@ -254,18 +255,15 @@ class UprightNet(Network):
 
         Args:
             reader: of the projections.
-            positions, normals: (R, N, 3), or (1, N, 3) for one cloud that all poses are of.
+            positions, normals: (2 R, N, 3), for each candidate twice, or (1, N, 3) for one cloud that all are of.
             facing, shares: (R, A, 4) and (R, A), see `face`.
 
         Returns:
             The mean of the two readings, and the poses and their shares.
         """
-        rows, likely = len(facing), facing[:, :_FACED]
-        if len(positions) > 1:
-            positions, normals = (x.repeat_interleave(_FACED, 0) for x in (positions, normals))
-        found = ProjectionReading(
-            *(x.unflatten(0, (rows, -1)) for x in reader(positions, normals, likely.flatten(0, 1)))
-        )
+        likely = facing[:, :_FACED]
+        found: ProjectionReading = reader(positions, normals, likely.flatten(0, 1))
+        found = ProjectionReading(*(x.view(likely.shape[0], _FACED, *x.shape[1:]) for x in found))
         odds = shares[:, :_FACED].log() + found.facing
         decided = odds.softmax(-1) * shares[:, :_FACED].sum(-1, keepdim=True)
         swapped = odds[:, 1:] > odds[:, :1]
