@@ -11,6 +11,7 @@ from qecnet.datasets import make_shape
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
 from qecnet.nn import create_network, save_network
 from qecnet.nn.edge_reader import ReaderSize
+from qecnet.nn.projection_reader import ProjectionReaderSize
 from qecnet.training.averaging import recalibrate, update_average
 from qecnet.training.batches import Batch
 from qecnet.training.settings import make_settings
@@ -30,12 +31,21 @@ def batch():
     return Batch(OrientedPoints.stack(clouds), torch.tensor([0, 1, 2, 0]))
 
 
-def test_only_the_chosen_part_changes(batch):
+@pytest.mark.parametrize(("part", "mixed"), [("invariant", False), ("projections", False), ("projections", True)])
+def test_only_the_chosen_part_changes(batch, part, mixed):
     torch.manual_seed(0)
     network = create_network(
-        "upright", 3, invariant=True, frames=64, scorer=SMALL, reader=SMALL, invariant_reader=SMALL
+        "upright",
+        3,
+        frames=64,
+        scorer=SMALL,
+        reader=SMALL,
+        invariant=True,
+        invariant_reader=SMALL,
+        projections=True,
+        projection_reader=ProjectionReaderSize(64, 16, (8, 8)),
     )
-    network.train_only("invariant")
+    network.train_only(part, mixed)
     average = copy.deepcopy(network).requires_grad_(False)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     settings = make_settings({"config": "upright", "learning_rate": 0.01})
@@ -47,8 +57,30 @@ def test_only_the_chosen_part_changes(batch):
     recalibrate(average, iter([batch, batch]), torch.device("cpu"))
     for state in (network.state_dict(), average.state_dict()):
         changed = {name for name in before if not torch.equal(state[name], before[name])}
-        assert {name.partition(".")[0] for name in changed} == {"invariant"}
-        assert "invariant.summary_normalised.running_mean" in changed
+        assert {name.partition(".")[0] for name in changed} == {part}
+        assert f"{part}.summary_normalised.running_mean" in changed
+        assert f"{part}.first_normalised.running_mean" in changed
+
+
+def test_mixed_precision_gives_nearly_the_same_loss_and_float32_gradients(batch):
+    losses = []
+    for mixed in (False, True):
+        torch.manual_seed(0)
+        network = create_network("upright", 3, frames=64, scorer=SMALL, reader=SMALL, projections=True, dropout=0.0)
+        network.train_only("projections", mixed)
+        found = network(batch.points)
+        loss = found.pose_loss.mean() - found.activations[:, 0].log().mean()
+        loss.backward()
+        losses.append(loss.item())
+        assert {found.activations.dtype, *(p.grad.dtype for p in network.projections.parameters())} == {torch.float32}
+    assert losses[0] == pytest.approx(losses[1], rel=0.02)
+    assert losses[0] != losses[1]
+
+
+def test_mixed_precision_is_only_for_projections():
+    make_settings({"config": "upright", "projections": True, "only": "projections", "precision": "bfloat16"})
+    with pytest.raises(ValueError, match="precision is bfloat16; only the part projections, trained alone, supports"):
+        make_settings({"config": "upright", "projections": True, "precision": "bfloat16"})
 
 
 def test_the_other_parts_need_weights_of_the_same_classes(tmp_path):
@@ -71,6 +103,7 @@ def test_training_one_part_with_random_others_is_refused(tmp_path):
 def test_unlabelled_shapes_are_refused_for_the_invariant_reader():
     with pytest.raises(ValueError, match="it learns nothing from the unlabelled shapes"):
         make_settings({"config": "upright", "invariant": True, "only": "invariant", "unlabelled": "scanned_objects"})
+    make_settings({"config": "upright", "projections": True, "only": "projections", "unlabelled": "scanned_objects"})
 
 
 def test_a_part_that_is_switched_off_cannot_be_trained():
