@@ -82,9 +82,9 @@ def measure(model: Model, item: Item, number: int) -> Iterator[tuple[str, float,
             scores = scores + network.invariant(positions, normals)
         yield "and an invariant reader", off(poses[best[first]].double(), up), correct(scores[first])
     if network.projections is not None:
-        facing = network.face(poses[best], reading.harmonics, normals[0])[0][:, 0]
         with torch.inference_mode():
-            projected = network.projections(positions, normals, facing)
+            facing = network.face(poses[best], reading.harmonics, normals[0])
+            projected, *_ = network.read_projections(positions, normals, *facing)
         first = int((upright + projected.upright).argmax())
         scores = scores + projected.scores
         yield "and a reader of projections", off(poses[best[first]].double(), up), correct(scores[first])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from qecnet.algebra import angular_distance, from_rotvec, multiply, random_quaternion, rotate, to_matrix
+from qecnet.algebra import angular_distance, from_azimuth, from_rotvec, multiply, random_quaternion, rotate, to_matrix
 from qecnet.compiled import use_compiled_operators
 from qecnet.geometry import OrientedPoints, propose_poses
 from qecnet.nn import create_network
@@ -189,6 +189,81 @@ def test_class_depends_on_each_reader(part):
     with torch.no_grad():
         network.get_submodule(part).classes.bias += torch.tensor([0.0, 50.0, 0.0])
         assert (network(points).label == 1).all()
+
+
+def read_two_azimuths(network, shares, second=1.0):
+    """A box from one candidate with two azimuths."""
+    points = make_clouds(1)
+    facing = from_azimuth(torch.tensor([[0.0, second, 2.0, 3.0]]))
+    with torch.inference_mode():
+        return facing, network.read_projections(
+            points.positions, to_matrix(points.frames)[..., 2], facing, torch.tensor([shares])
+        )
+
+
+def test_projections_decide_between_two_azimuths():
+    network = make_network()
+    facing, (_, poses, shares) = read_two_azimuths(network, [0.5, 0.4, 0.1, 0.0])
+    torch.testing.assert_close(shares.sum(-1), torch.ones(1))
+    assert shares[0, 0] >= shares[0, 1]
+    assert torch.equal(poses[:, 2:], facing[:, 2:])
+    assert torch.equal(shares[:, 2:], torch.tensor([[0.1, 0.0]]))
+    first = [read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][1][0, 0]]
+    with torch.no_grad():
+        network.projections.facing.weight *= -1
+    first.append(read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][1][0, 0])
+    assert not torch.equal(*first)
+    assert all(any(torch.equal(pose, given) for given in facing[0, :2]) for pose in first)
+
+
+def test_an_azimuth_of_share_0_changes_nothing():
+    network = make_network()
+    one, other = (read_two_azimuths(network, [1.0, 0.0, 0.0, 0.0], second)[1] for second in (1.0, 2.5))
+    assert all(torch.equal(a, b) for a, b in zip(one[0], other[0], strict=True))
+    assert torch.equal(one[1][:, 0], other[1][:, 0])
+    assert torch.equal(one[2], torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
+
+
+@pytest.mark.parametrize("head", ["upright", "facing"])
+def test_projections_learn_the_up_direction_and_the_azimuth(head):
+    """On one shape, which is not symmetric: the right pose gets the higher score than each wrong one."""
+    network = make_network(dropout=0.0)
+    network.train_only("projections")
+    network.train()
+    points = make_clouds(12)
+    optimizer = torch.optim.Adam([p for p in network.parameters() if p.requires_grad], 1e-2)
+    torch.manual_seed(0)
+    for _ in range(60):
+        optimizer.zero_grad()
+        network(points).pose_loss.mean().backward()
+        optimizer.step()
+    network.eval()
+    half = (
+        from_rotvec(torch.tensor([[math.pi / 2, 0.0, 0.0]]))
+        if head == "upright"
+        else from_azimuth(torch.full((1,), math.pi))
+    )
+    identity = torch.tensor([[1.0, 0.0, 0.0, 0.0]])
+    positions, normals = points.positions, to_matrix(points.frames)[..., 2]
+    with torch.inference_mode():
+        right, wrong = (network.projections(positions, normals, q.expand(12, 4)) for q in (identity, half))
+    assert (getattr(right, head) > getattr(wrong, head)).float().mean() > 0.9
+
+
+def test_training_projections_works_in_float64():
+    network = make_network(torch.float64)
+    network.train_only("projections")
+    network.train()
+    found = network(make_clouds(6, dtype=torch.float64))
+    assert found.pose_loss.dtype == found.activations.dtype == torch.float64
+
+
+def test_mixed_precision_does_not_change_answers():
+    network, points = make_network(), make_clouds()
+    with torch.inference_mode():
+        before = network(points).activations
+        network.use_mixed_precision()
+        assert torch.equal(network(points).activations, before)
 
 
 def test_orientation_depends_on_projections():

@@ -38,9 +38,9 @@ def test_same_classes_copy_all_weights(tmp_path, tiny, changes):
     assert not differing(network.state_dict(), there)
 
 
-@pytest.mark.parametrize("classes", [["cup", "jug", "pan"], ["cup", "jug"]], ids=len)
+@pytest.mark.parametrize("classes", [["cup", "jug", "pan"], ["cup", "jug"], CLASSES[::-1]], ids=len)
 def test_other_classes_copy_only_layers_without_classes(tmp_path, tiny, classes):
-    """Also as many others: a class's weights are never those of another."""
+    """Also as many others, and the same in another order: a class's weights are never those of another."""
     there, path = written(tmp_path, tiny, FEATURES, CLASSES)
     network = tiny(**FEATURES).create_network(len(classes))
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
@@ -57,17 +57,20 @@ def test_other_classes_copy_only_layers_without_classes(tmp_path, tiny, classes)
 
 
 @pytest.mark.parametrize("classes", [CLASSES[::-1], ["bed", "cup"], ["cup", "table", "jug", "chair"]], ids=len)
-def test_rows_of_classes_follow_their_names(tmp_path, tiny, classes):
-    there, path = written(tmp_path, tiny, FEATURES, CLASSES)
-    network = tiny(**FEATURES).create_network(len(classes))
+def test_rows_of_classes_follow_their_names(tmp_path, classes):
+    torch.manual_seed(1)
+    there = create_network("upright", 3, projections=True)
+    save_network(tmp_path / "w.safetensors", there, CLASSES, {"settings": {"method": "centred"}})
+    network = create_network("upright", len(classes), projections=True)
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
-    start_from(network, classes, path, FLARE)
-    after = network.state_dict()
-    rows = {name for name in after if re.search(r"scores\.1\.(weight|bias)$", name)}
-    assert rows
+    assert not start_from(network, classes, tmp_path / "w.safetensors", "centred")
+    after, stored = network.state_dict(), there.state_dict()
+    rows = {name for name in after if re.search(r"classes\.(weight|bias)$", name)}
+    assert len(rows) == 6
+    assert not differing({name: after[name] for name in after.keys() - rows}, stored)
     for name in rows:
         for row, label in enumerate(classes):
-            expected = there[name][CLASSES.index(label)] if label in CLASSES else before[name][row]
+            expected = stored[name][CLASSES.index(label)] if label in CLASSES else before[name][row]
             assert torch.equal(after[name][row], expected)
 
 
@@ -107,14 +110,11 @@ def test_start_part_needs_a_part(tiny):
         tiny(**PAPER, start_part="modelnet40")
 
 
-def test_part_missing_in_the_network_is_left_out(tmp_path):
-    torch.manual_seed(1)
-    there = create_network("upright", 3, invariant=True)
+def test_weights_with_a_part_that_the_settings_lack_are_refused(tmp_path):
+    there = create_network("upright", 3, projections=True)
     save_network(tmp_path / "w.safetensors", there, CLASSES, {"settings": {"method": "centred"}})
-    network = create_network("upright", 3, projections=True)
-    start_from(network, CLASSES, tmp_path / "w.safetensors", "centred")
-    shared = {name: tensor for name, tensor in network.state_dict().items() if not name.startswith("projections.")}
-    assert not differing(shared, there.state_dict())
+    with pytest.raises(ValueError, match="is a different network from the one in the settings"):
+        start_from(create_network("upright", 3), CLASSES, tmp_path / "w.safetensors", "centred")
 
 
 def test_part_missing_in_the_weights_keeps_its_initialisation(tmp_path):

@@ -30,6 +30,7 @@ extern "C" void draw_projections(long rows, long points, long resolution, double
                 const float* normal = normals + (row * points + point) * 3;
                 const float shown[CHANNELS] = {middle + slope * at[axis], middle - slope * at[axis],
                                                std::fabs(normal[0]), std::fabs(normal[1]), std::fabs(normal[2])};
+                if (!std::isfinite(at[0] + at[1] + at[2])) continue;
                 const float x = (at[PLANES[axis][0]] + 1) * half, y = (at[PLANES[axis][1]] + 1) * half;
                 const long left = (long)std::floor(x), low = (long)std::floor(y);
                 for (long v = low - 1; v <= low + 1; v++)

@@ -164,7 +164,7 @@ def draw_projections(positions: Tensor, normals: Tensor, resolution: int) -> Ten
         (R, 3, 5, S, S): for each of the axes, `CHANNELS`. There is no gradient.
     """
     if is_fused(positions, normals):
-        return draw_projections_fused(positions, normals, resolution, CHANNELS, _FAR, _REACH, _RIM)
+        return draw_projections_fused(positions, normals, resolution, _FAR, _REACH, _RIM)
     rows, count, _ = positions.shape
     planes = torch.tensor(_PLANES, device=positions.device)
     across = (positions[..., planes] + 1) * (resolution / 2)  # (R, N, 3, 2)

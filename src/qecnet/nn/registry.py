@@ -43,7 +43,10 @@ class Network(nn.Module, ABC):
         reads_candidates: whether it reads candidate poses, which `prepare` then proposes.
         reads_alone: whether it reads the clouds of a batch one by one, so that a batch changes no bit of a prediction.
         class_bias: the name of a parameter that has one value for each class.
+        class_rows: names of the linear layers that have one row for each class.
         parts: names of the submodules that can be trained alone.
+        posed_parts: those of them that learn orientations, also from shapes without a class.
+        mixed_parts: those that can be trained in mixed precision; they have the attribute `mixed_precision`.
         only: the one of them that is trained; empty for the whole network.
         adjustable: fields of the configuration in which weights to start from may differ, as no parameter depends on
             them.
@@ -54,7 +57,10 @@ class Network(nn.Module, ABC):
     normalises_batch: ClassVar[bool] = False
     reads_candidates: ClassVar[bool] = False
     reads_alone: ClassVar[bool] = False
+    class_rows: ClassVar[tuple[str, ...]] = ()
     parts: ClassVar[tuple[str, ...]] = ()
+    posed_parts: ClassVar[tuple[str, ...]] = ()
+    mixed_parts: ClassVar[tuple[str, ...]] = ()
     adjustable: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, Any]] = {}
     class_bias: ClassVar[str]
@@ -116,18 +122,24 @@ class Network(nn.Module, ABC):
                 return self.predict(points)
             return self.predict_upright(points, up.to(points.positions).expand(len(points.positions), 3))
 
-    def train_only(self, part: str, mixed_precision: bool = False) -> None:
+    def train_only(self, part: str) -> None:
         """Train only one part from now on; the others are frozen.
 
         Args:
             part: one of `parts`.
-            mixed_precision: whether to compute its products in bfloat16; only for a part that supports it.
         """
         self.only = part
         self.requires_grad_(False)
-        trained = self.get_submodule(part).requires_grad_(True)
-        if mixed_precision:
-            trained.mixed_precision = True  # type: ignore[assignment]
+        self.get_submodule(part).requires_grad_(True)
+
+    def use_mixed_precision(self, on: bool = True) -> None:
+        """Compute products of `mixed_parts` in bfloat16 while they are trained, or no longer.
+
+        Args:
+            on: False for float32.
+        """
+        for part in self.mixed_parts:
+            vars(self.get_submodule(part))["mixed_precision"] = on
 
     def read_less(self) -> None:
         """Trade a little accuracy for speed, if the network supports it; does nothing by default."""

@@ -37,10 +37,9 @@ from .upright_reader import UprightReader, UprightReading
 _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
 _TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
 _TILT = 0.02  # of right poses in training, in radians
-_TURN = 0.06  # of all poses about their up direction in training, for projections
-_FACED = 2  # azimuths of a candidate from which projections are read
+_AZIMUTH_NOISE = 0.06  # of poses about their up direction in training, for projections, in radians
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
-_LIGHT = 0.5  # weight of the scorer's class scores relative to the reader's, without an invariant reader
+_LIGHT = 0.5  # weight of the scorer's class scores relative to the reader's, if there is no other reader
 _SNAP = math.cos(math.radians(3))
 
 
@@ -95,6 +94,8 @@ class UprightNet(Network):
     reads_alone = True
     class_bias = "reader.classes.bias"
     parts = ("invariant", "projections")
+    posed_parts = mixed_parts = ("projections",)
+    class_rows = ("scorer.classes", "reader.classes", "invariant.classes", "projections.classes")
     config: UprightConfig
 
     def __init__(self, config: UprightConfig) -> None:
@@ -173,7 +174,7 @@ class UprightNet(Network):
         facing, shares = self.face(poses[best], reading.harmonics, normals[0])
         among, classes = reading.upright + scores[best], reading.scores
         if self.projections is not None:
-            projected, facing, shares = self._project(self.projections, positions, normals, facing, shares)
+            projected, facing, shares = self.read_projections(positions, normals, facing, shares)
             among, classes = among + projected.upright, classes + projected.scores
         # The scorer gives the probability that one of these is right; all readers together choose among them.
         among = (0.5 * among).softmax(0)
@@ -214,12 +215,11 @@ class UprightNet(Network):
         poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
         reading = self._read_each(self.reader, positions, normals, poses)
         upright, classes = reading.upright, reading.scores
-        angles, shares = azimuth_modes(reading.harmonics)
-        facing = multiply(poses.flatten(0, 1)[:, None], from_azimuth(angles))
-        facing = _snapped(facing.view(*best.shape, -1, 4), normals[:, None, None]).flatten(0, 1)
+        of_rows = [x.repeat_interleave(best.shape[1], 0) for x in (positions, normals)]
+        facing, shares = self.face(poses.flatten(0, 1), reading.harmonics, of_rows[1][:, None], most=2)
         if self.projections is not None:
-            places, directions = (x.repeat_interleave(_FACED * best.shape[1], 0) for x in (positions, normals))
-            projected, facing, _ = self._project(self.projections, places, directions, facing, shares)
+            twice = [x.repeat_interleave(2, 0) for x in of_rows]
+            projected, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
             upright, classes = upright + projected.upright, classes + projected.scores
         facing = facing[:, 0].view(*best.shape, 4)
         every = 0.5 * (upright.view(best.shape) + best_scores)
@@ -233,47 +233,52 @@ class UprightNet(Network):
         return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
 
     @staticmethod
-    def face(poses: Tensor, harmonics: Tensor, normals: Tensor) -> tuple[Tensor, Tensor]:
+    def face(poses: Tensor, harmonics: Tensor, normals: Tensor, most: int = 4) -> tuple[Tensor, Tensor]:
         """Rotate candidates about their up direction to where the shape may face, and snap them.
 
         Args:
             poses: (R, 4), candidates.
             harmonics: (R, 3, 2), of their azimuth, see `UprightReading`.
-            normals: (N, 3), of the cloud.
+            normals: (N, 3), of the cloud, or (R, 1, N, 3).
+            most: number of azimuths A.
 
         Returns:
-            (R, A, 4) poses and (R, A) their shares of the probability, the likeliest first.
+            (R, A, 4) poses and (R, A) their shares of the probability, the likeliest first; where there are fewer
+            likely azimuths, the shares of the others are 0.
         """
-        angles, shares = azimuth_modes(harmonics)
+        angles, shares = (x[:, :most] for x in azimuth_modes(harmonics))
         return _snapped(multiply(poses[:, None], from_azimuth(angles)), normals), shares
 
-    @staticmethod
-    def _project(
-        reader: ProjectionReader, positions: Tensor, normals: Tensor, facing: Tensor, shares: Tensor
+    def read_projections(
+        self, positions: Tensor, normals: Tensor, facing: Tensor, shares: Tensor
     ) -> tuple[ProjectionReading, Tensor, Tensor]:
         """Read projections from the two likeliest azimuths of each candidate, and decide between these again.
 
         Args:
-            reader: of the projections.
             positions, normals: (2 R, N, 3), for each candidate twice, or (1, N, 3) for one cloud that all are of.
             facing, shares: (R, A, 4) and (R, A), see `face`.
 
         Returns:
             The mean of the two readings, and the poses and their shares.
         """
-        likely = facing[:, :_FACED]
-        found: ProjectionReading = reader(positions, normals, likely.flatten(0, 1))
-        found = ProjectionReading(*(x.view(likely.shape[0], _FACED, *x.shape[1:]) for x in found))
-        odds = shares[:, :_FACED].log() + found.facing
-        decided = odds.softmax(-1) * shares[:, :_FACED].sum(-1, keepdim=True)
+        assert self.projections is not None
+        likely, share = facing[:, :2], shares[:, :2]
+        read = self.projections(positions, normals, likely.flatten(0, 1))
+        found = ProjectionReading(*(x.view(likely.shape[0], 2, *x.shape[1:]) for x in read))
+        odds = share.log() + found.facing
+        decided = odds.softmax(-1) * share.sum(-1, keepdim=True)
         swapped = odds[:, 1:] > odds[:, :1]
-        likely = torch.where(swapped[..., None], likely.flip(1), likely)
-        decided = torch.where(swapped, decided.flip(1), decided)
-        facing, shares = torch.cat((likely, facing[:, _FACED:]), 1), torch.cat((decided, shares[:, _FACED:]), 1)
-        return ProjectionReading(*(x.mean(1) for x in found)), facing, shares
+        facing = torch.cat((torch.where(swapped[..., None], likely.flip(1), likely), facing[:, 2:]), 1)
+        shares = torch.cat((torch.where(swapped, decided.flip(1), decided), shares[:, 2:]), 1)
+        # A second azimuth of share 0 does not exist.
+        weight = (share > 0).to(share.dtype) / (share > 0).sum(-1, keepdim=True)
+        upright, score = ((weight * x).sum(-1) for x in (found.upright, found.facing))
+        return ProjectionReading(upright, score, (weight[..., None] * found.scores).sum(1)), facing, shares
 
     def _further_scores(self, light: Tensor, positions: Tensor, normals: Tensor) -> Tensor:
-        """Scores of the classes to add to the reader's: the invariant reader's, or else the scorer's.
+        """Scores of the classes to add to those of the reader and of projections.
+
+        These are the invariant reader's; without one, and without projections, they are the scorer's.
 
         Args:
             light: (clouds, R, C), the scorer's.
@@ -305,11 +310,11 @@ class UprightNet(Network):
     def _learn(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
         """Train on the right up direction and on wrong ones; for half of the clouds, the reader sees the worst, too."""
         if self.only == "projections":
-            return self._learn_projections(positions, normals, candidates)
+            scores, tilted, loss = self._learn_projections(positions, normals, candidates)
+            return replace(self._without_poses(scores.softmax(-1)), pose_loss=loss, side_activations=(tilted,))
         invariant = () if self.invariant is None else (self.invariant(positions, normals).softmax(-1),)
         if self.only:
             return self._without_poses(*invariant)
-        projected = None if self.projections is None else self._learn_projections(positions, normals, candidates)
         count, clouds = self.config.wrong, len(positions)
         right, wrong, has_wrong = _draw(candidates, count)
         first = torch.arange(clouds, device=positions.device)
@@ -339,9 +344,10 @@ class UprightNet(Network):
         reading = UprightReading(*(x[:clouds] for x in reading))
         best = multiply(right, from_azimuth(azimuth_modes(reading.harmonics.detach())[0][:, 0]))
         beside = (light, tilted, *invariant)
-        if projected is not None and projected.pose_loss is not None:
-            loss = loss + projected.pose_loss
-            beside = (*beside, projected.activations, *projected.side_activations)
+        if self.projections is not None:
+            scores, tilted, projected_loss = self._learn_projections(positions, normals, candidates)
+            loss = loss + projected_loss
+            beside = (*beside, scores.softmax(-1), tilted)
         return Prediction(
             reading.scores.softmax(-1),
             best[:, None].expand(-1, self.config.classes, 4),
@@ -351,42 +357,51 @@ class UprightNet(Network):
             whole=Whole(reading.offset, reading.growth),
         )
 
-    def _learn_projections(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
-        """Train the reader of projections on right poses, and on wrong ones, too, for half of the clouds.
+    def _learn_projections(
+        self, positions: Tensor, normals: Tensor, candidates: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Train the reader of projections on right poses, and about half of the clouds on a wrong pose, too.
 
-        These have another up direction, or another azimuth for a third of them.
+        A third of the clouds are also read with a wrong up direction, a sixth with a wrong azimuth.
+
+        Returns:
+            The scores of the classes, their activations from a wrong pose where there is one, and the loss of the
+            orientation.
         """
         assert self.projections is not None
         clouds, device = len(positions), positions.device
         right, wrong, has_wrong = _draw(candidates, 1)
-        order = torch.randperm(clouds, device=device)
-        tilted, turned = order[: clouds // 3], order[clouds // 3 : clouds // 2]
-        right = right.index_copy(0, turned, identity_like(right).expand_as(right)[turned])
+        lot = torch.rand(clouds, device=device)
+        is_turned = lot >= 5 / 6
+        tilted, turned = (lot < 1 / 3).nonzero()[:, 0], is_turned.nonzero()[:, 0]
+        right = torch.where(is_turned[:, None], _tilt(identity_like(right).expand_as(right)), right)
         quarters = torch.randint(1, 4, (len(turned),), device=device)
-        azimuths = from_azimuth((math.pi / 2 * quarters).to(right))
-        poses = torch.cat((right, wrong[tilted, 0], multiply(right[turned], azimuths)))
-        poses = multiply(poses, from_azimuth(_TURN * torch.randn(len(poses), dtype=poses.dtype, device=device)))
+        poses = torch.cat(
+            (right, _tilt(wrong[tilted, 0]), multiply(right[turned], from_azimuth((math.pi / 2 * quarters).to(right))))
+        )
+        noise = _AZIMUTH_NOISE * torch.randn(len(poses), dtype=poses.dtype, device=device)
+        poses = multiply(poses, from_azimuth(noise))
         rows = torch.cat((torch.arange(clouds, device=device), tilted, turned))
         # A mirror image has the same class and the same up direction, but may face elsewhere.
         axis = to_matrix(poses)[:, None, :, 0]
-        mirrored = (torch.rand(len(rows), device=device) < 0.5) & ~torch.isin(rows, turned)
+        mirrored = (torch.rand(len(rows), device=device) < 0.5) & ~is_turned[rows]
         positions, normals = (
             torch.where(mirrored[:, None, None], x - 2 * (x * axis).sum(-1, keepdim=True) * axis, x)
             for x in (positions[rows], normals[rows])
         )
         found: ProjectionReading = self.projections(positions, normals, poses)
-        ups = torch.stack((found.upright[tilted], found.upright[clouds : clouds + len(tilted)]), 1)
-        ways = torch.stack((found.facing[turned], found.facing[clouds + len(tilted) :]), 1)
-        ranking = torch.zeros(clouds, device=device).index_copy(0, tilted, 3 * _first_is_right(ups) * has_wrong[tilted])
-        ranking = ranking.index_copy(0, turned, 3 * _first_is_right(ways))
+        last = clouds + len(tilted)
+        upright_pairs = torch.stack((found.upright[tilted], found.upright[clouds:last]), 1)
+        facing_pairs = torch.stack((found.facing[turned], found.facing[last:]), 1)
+        loss = positions.new_zeros(clouds)
+        loss = loss.index_copy(0, tilted, 3 * _first_is_right(upright_pairs) * has_wrong[tilted])
+        loss = loss.index_copy(0, turned, 3 * _first_is_right(facing_pairs))
         # A class can often be recognised from a wrong pose, too, and answers combine several poses.
         beside = found.scores[:clouds].index_copy(0, rows[clouds:], found.scores[clouds:]).softmax(-1)
-        return replace(
-            self._without_poses(found.scores[:clouds].softmax(-1)), pose_loss=ranking, side_activations=(beside,)
-        )
+        return found.scores[:clouds], beside, loss
 
     def _without_poses(self, activations: Tensor) -> Prediction:
-        """The prediction of a reader of classes, when only that is trained."""
+        """The prediction of a part that is trained alone."""
         nothing = activations.new_zeros
         clouds, classes = activations.shape
         poses = identity_like(activations).expand(clouds, classes, 4)
@@ -410,11 +425,17 @@ def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     true = (torch.rand(clouds, device=poses.device) < _TRUE) | ~near.any(-1)
     each = torch.arange(clouds, device=poses.device)
     right = torch.where(true[:, None], identity, poses[each, first])
-    right = multiply(from_rotvec(_TILT * torch.randn(clouds, 3, dtype=poses.dtype, device=poses.device)), right)
+    right = _tilt(right)
     has = far.any(-1)
     drawn = torch.multinomial(torch.where(has[:, None], far, True).to(poses.dtype), count, replacement=True)
     wrong = torch.where(has[:, None, None], poses[each[:, None], drawn], identity)
     return right, wrong, has
+
+
+def _tilt(poses: Tensor) -> Tensor:
+    """Rotate poses (..., 4) a little at random."""
+    noise = torch.randn(*poses.shape[:-1], 3, dtype=poses.dtype, device=poses.device)
+    return multiply(from_rotvec(_TILT * noise), poses)
 
 
 def _first_is_right(scores: Tensor) -> Tensor:

@@ -87,9 +87,9 @@ def start_from(
 ) -> bool:
     """Copy the weights of a file into a network of the same configuration, to train it further.
 
-    Of parameters with a row for each class, the rows of classes with the same name are copied. Other parameters that
-    depend on the classes are copied only if the classes are the same. What is not copied stays as it is in `network`,
-    as do parts that the other network does not have. Fields that are `adjustable` may differ.
+    Of layers with one row for each class (`Network.class_rows`), the rows of classes with the same name are copied.
+    Other parameters that depend on the classes are copied only if the classes are the same. What is not copied stays as
+    it is in `network`, as do parts that the other network does not have. Fields that are `adjustable` may differ.
 
     Args:
         network: gets the weights.
@@ -110,7 +110,8 @@ def start_from(
         raise ValueError(
             f"{path}: was trained on frames with the sign {side}, not {sign}; start with --set sign={side}"
         )
-    may_differ = {name: getattr(network.config, name) for name in ("classes", *network.adjustable, *network.parts)}
+    parts = [name for name in network.parts if part or not getattr(found.config, name, True)]
+    may_differ = {name: getattr(network.config, name) for name in ("classes", *network.adjustable, *parts)}
     if type(found) is not type(network) or vars(found.config) | may_differ != vars(network.config):
         raise ValueError(
             f"{path}: is a different network from the one in the settings; give the settings it was trained with"
@@ -123,9 +124,10 @@ def start_from(
             larger = type(found)(replace(found.config, classes=len(others) + 1)).state_dict()
         for name, tensor in tensors.items():
             if tensor.shape != larger[name].shape and name in given:
-                rows = len(tensor) == len(others) and len(given[name]) == len(classes)
+                rows = name.rpartition(".")[0] in network.class_rows
                 tensors[name] = _copy_rows(tensor, others, given[name], classes) if rows else given[name]
-    chosen = {name: tensor for name, tensor in tensors.items() if name in given and name.startswith(part)}
+    prefix = f"{part}." if part else ""
+    chosen = {name: tensor for name, tensor in tensors.items() if name in given and name.startswith(prefix)}
     network.load_state_dict(given | chosen)
     return list(classes) == others
 

@@ -60,9 +60,9 @@ class Settings:
         looks, upside_down: see `FeatureConfig`.
         invariant, projections: see `UprightConfig`.
         start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration,
-            except for the `patches` of the network "paper" and the parts of the network "upright", and the same kind of
-            frames. What depends on a class that they do not know is initialised at random. If empty, all weights are
-            random.
+            except for the `patches` of the network "paper" and parts of the network "upright" that they do not have,
+            and the same kind of frames. If the classes differ, the network "upright" keeps what the weights know about
+            classes with the same name; all else that depends on the classes is random. If empty, everything is.
         only: the part of the network that is trained, "invariant" or "projections" of the network "upright"; the others
             stay as they are in `start`. Empty for all.
         start_part: weights that the part `only` starts from, if they are not those of `start`.
@@ -83,8 +83,8 @@ class Settings:
         siamese: weight of the pose loss δ/π between two subsamples of a shape; 0 for none.
         weight_decay: decoupled weight decay, in units of the learning rate.
         clip: largest norm of the gradient; 0 for no limit.
-        precision: of the network's products in training: "float32", or "bfloat16" for mixed precision, several times as
-            fast for the part "projections" on processors that have instructions for it; other parts need float32.
+        precision: of products in training: "float32", or "bfloat16" for mixed precision, which is faster on processors
+            with instructions for it; for the part "projections" only.
         ema: decay of the moving average of the weights, which is then validated and saved; 0 for none.
         validation: fraction of the train split that is held out; 0 to train on all of it.
         validate_every: number of epochs between validations.
@@ -176,10 +176,13 @@ class Settings:
             )
         if self.start_part and not self.only:
             raise ValueError(f"start_part is {self.start_part!r}; say with only which part starts from it")
-        if self.only == "invariant" and self.unlabelled:
+        if self.only and self.unlabelled and self.only not in network_class(self.config).posed_parts:
             raise ValueError(f"only is {self.only!r}; it learns nothing from the unlabelled shapes, so omit them")
-        if self.precision != "float32" and self.only != "projections":
-            raise ValueError(f"precision is {self.precision}; only the part projections, trained alone, supports it")
+        if self.precision != "float32" and self.only not in (mixed := network_class(self.config).mixed_parts):
+            raise ValueError(
+                f"precision is {self.precision}; set only to a part of the network {self.config} that supports it: "
+                f"{', '.join(mixed) or 'none'}"
+            )
         if self.siamese > 0 and network_class(self.config).reads_candidates:
             raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
         if self.unlabelled and not network_class(self.config).reads_candidates:

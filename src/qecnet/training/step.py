@@ -44,7 +44,9 @@ def initial_network(settings: Settings, classes: Sequence[str]) -> Network:
             part = weights_file(settings.start_part)
             start_from(network, classes, part, settings.method, settings.sign, settings.only)
     if settings.only:
-        network.train_only(settings.only, mixed_precision=settings.precision == "bfloat16")
+        network.train_only(settings.only)
+    if settings.precision == "bfloat16":
+        network.use_mixed_precision()
     return network
 
 
@@ -52,6 +54,8 @@ def new_state(settings: Settings, classes: Sequence[str], device: torch.device) 
     """Create the state of a run before its first step: the network and its optimizer on a device."""
     network = initial_network(settings, classes).to(device)
     average = copy.deepcopy(network).requires_grad_(False) if settings.ema > 0 else None
+    if average is not None and settings.precision == "bfloat16":
+        average.use_mixed_precision(False)  # its statistics are measured for answers, in float32
     return State(network, create_optimizers(network, settings), average)
 
 
