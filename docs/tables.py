@@ -95,9 +95,9 @@ def _link(run: EvaluatedRun, text: str) -> str:
 
 
 def _count_epochs(run: EvaluatedRun) -> str:
-    """Count the epochs of a run, after those of the run that it started from."""
+    """Count the epochs of a run, after those of the run that it (or the part that it trained) started from."""
     own = str(run.outcome.epoch) if run.outcome else DASH
-    start = run.settings.start
+    start = run.settings.start_part or run.settings.start
     return f"{_count_epochs(EvaluatedRun(ROOT / start))} + {own}" if start else own
 
 

@@ -60,10 +60,13 @@ def write_card(folder: Path) -> str:
 def _list_unlabelled(run: EvaluatedRun) -> list[str]:
     """Datasets that trained only the orientation, in this run and in those that it started from, if these are found."""
     runs = [run]
-    while (start := Path(runs[-1].settings.start or "")) != Path() and (start / "settings.json").is_file():
-        if any(start.resolve() == earlier.folder.resolve() for earlier in runs):
-            break
-        runs.append(EvaluatedRun(start))
+    for one in runs:  # which grows
+        starts = (Path(start) for start in (one.settings.start, one.settings.start_part) if start)
+        runs += [
+            EvaluatedRun(start)
+            for start in starts
+            if (start / "settings.json").is_file() and all(start.resolve() != r.folder.resolve() for r in runs)
+        ]
     return [*dict.fromkeys(one.settings.unlabelled for one in runs if one.settings.unlabelled)]
 
 

@@ -63,6 +63,7 @@ class RunSettings:
     unlabelled: str = ""
     start: str | None = None
     only: str = ""
+    start_part: str = ""
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,11 @@ from .fused import draw_projections_fused, is_fused
 from .registry import check_at_most
 
 CHANNELS = 5
-"""Of a projection: the depth from the front and from the back, and the normals along the three axes."""
+"""Of a projection: how near points are to the front (the end of the axis) and to the back, and the absolute values of
+their normals along the three axes."""
 
 _PLANES = ((1, 2), (0, 2), (0, 1))  # the axes across each of the three, the second drawn upward
-_FAR = 0.3  # the depth map at the far end of the cloud; it is 0 where there is no point
+_FAR = 0.3  # nearness at the far end of the cloud; at the near end it is 1, and where there is no point 0
 _REACH = 1.5  # pixels: how far a point is drawn
 _RIM = 0.25  # pixels over which it fades out, so that the maps are continuous
 _UNSHUFFLED = 2  # pixels of a square with this side become channels of one
@@ -106,8 +107,8 @@ class ProjectionReader(nn.Module):
             poses: (R, 4) WXYZ, the z axis up.
         """
         to_pose, points = conjugate(poses)[:, None], self.size.points
-        shown, facing = (rotate(to_pose, x[:, :points]) for x in (positions, normals))
-        seen = draw_projections(shown, facing, self.size.resolution)
+        positions, normals = (rotate(to_pose, x[:, :points]) for x in (positions, normals))
+        seen = draw_projections(positions, normals, self.size.resolution)
         with torch.autocast(seen.device.type, torch.bfloat16, enabled=self.mixed_precision and self.training):
             return ProjectionReading(*(found.to(positions.dtype) for found in self._read(seen)))
 
