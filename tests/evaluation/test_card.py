@@ -10,7 +10,7 @@ from tests.evaluation.synthetic import make_run
 from qecnet.evaluation import write_card
 from qecnet.files import as_json
 from qecnet.nn import FeatureConfig, FeatureNet, QECConfig, QECNet, save_network
-from qecnet.training import Settings
+from qecnet.training import Settings, make_settings
 
 
 def put_weights(folder, settings):
@@ -56,6 +56,22 @@ def test_the_card_names_the_only_part_that_was_trained_and_the_weights_of_the_ot
     assert "Part trained" not in write_card(run)
     put_weights(run, Settings(config="upright", invariant=True, start="modelnet40", only="invariant"))
     assert "only `invariant`. The other parts have the weights of `modelnet40`, unchanged" in write_card(run)
+
+
+def test_the_card_names_the_weights_that_a_part_started_from(tmp_path):
+    run, readers, part = (tmp_path / name for name in ("run", "readers", "part"))
+    for folder in (run, readers, part):
+        folder.mkdir()
+    of_projections = {"config": "upright", "projections": True}
+    put_weights(readers, make_settings({"config": "upright"}))
+    put_weights(part, make_settings({**of_projections, "unlabelled": "scanned_objects"}))
+    starts = {"only": "projections", "start": str(readers), "start_part": str(part)}
+    put_weights(run, make_settings({**of_projections, **starts}))
+    text = write_card(run)
+    assert f"The other parts have the weights of `{readers}`, unchanged" in text
+    assert f"Its own weights started from those of `{part}`." in text
+    assert f"**Started from** the weights of `{readers}` and `{part}`, and so" in text
+    assert text.count("- **Orientation only**: Google Scanned Objects") == 1
 
 
 def test_figures_are_those_of_the_results_with_their_protocol(tmp_path):
