@@ -44,6 +44,7 @@ from qecnet.evaluation import (
     read_result,
     summarize,
 )
+from qecnet.training.settings import make_settings, read_settings
 
 R = TypeVar("R", bound=Result)
 ROOT = Path(__file__).parents[1]
@@ -733,10 +734,10 @@ def _list_trials(config: str) -> list[EvaluatedRun]:
 def paper_trials() -> str:
     """Short runs of the paper's network on ModelNet10 that differ from the first in one or two settings."""
     runs = _list_trials("paper")
-    settings = [json.loads((run.folder / "settings.json").read_text()) for run in runs]
+    settings = [vars(make_settings(read_settings(run.folder / "settings.json"))) for run in runs]
     rows = []
     for run, own in zip(runs, settings, strict=True):
-        changed = [f"{name} {value}" for name, value in own.items() if value != settings[0].get(name)]
+        changed = [f"{name} {value}" for name, value in own.items() if value != settings[0][name]]
         last = run.log[-1]
         figures = (last.train_accuracy, last.validation_ar, last.validation_class_mean)
         rows.append([_link_folder(run), ", ".join(changed) or DASH, *map(format_percent, figures)])
