@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -121,7 +121,7 @@ def export_onnx(model: Model, path: Path) -> float:
     with _needing_the_extra():
         import onnx
     module, inputs = ExportModule(model).eval(), list_inputs(model)
-    with warnings.catch_warnings(), _transposing(), torch.no_grad():
+    with warnings.catch_warnings(), _custom_operators(), torch.no_grad():
         warnings.simplefilter("ignore")
         # By tracing: the exporter that follows torch.export takes minutes for what this does in seconds.
         torch.onnx.export(
@@ -170,15 +170,24 @@ def _needing_the_extra() -> Iterator[None]:
 
 
 @contextmanager
-def _transposing() -> Iterator[None]:
-    """Let the exporter write `x.mT`, which it does not support by itself."""
+def _custom_operators() -> Iterator[None]:
+    """Let the exporter write `x.mT`, which it does not support, and the maximum of `scatter_reduce` as one operator."""
 
-    def symbolic(graph: Any, x: Any) -> Any:
+    def transpose(graph: Any, x: Any) -> Any:
         *batch, row, column = range(x.type().dim())
         return graph.op("Transpose", x, perm_i=[*batch, column, row])
 
-    torch.onnx.register_custom_op_symbolic("aten::mT", symbolic, _OPSET)  # type: ignore[attr-defined]
+    # The exporter's own version branches on the rank, with a shape that onnxruntime then warns about.
+    @torch.onnx.symbolic_helper.parse_args("v", "i", "v", "v", "s", "b")
+    def scatter(graph: Any, x: Any, axis: int, index: Any, source: Any, reduce: str, _: bool) -> Any:
+        assert reduce == "amax"
+        return graph.op("ScatterElements", x, index, source, axis_i=axis, reduction_s="max")
+
+    custom: dict[str, Callable[..., Any]] = {"aten::mT": transpose, "aten::scatter_reduce": scatter}
+    for name, symbolic in custom.items():
+        torch.onnx.register_custom_op_symbolic(name, symbolic, _OPSET)  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        torch.onnx.unregister_custom_op_symbolic("aten::mT", _OPSET)  # type: ignore[attr-defined]
+        for name in custom:
+            torch.onnx.unregister_custom_op_symbolic(name, _OPSET)  # type: ignore[attr-defined]
