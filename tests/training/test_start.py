@@ -106,7 +106,7 @@ def test_a_part_starts_from_other_weights(tmp_path):
 
 
 def test_start_part_needs_a_part(tiny):
-    with pytest.raises(ValueError, match="start_part is 'modelnet40'; say with only which part starts from it"):
+    with pytest.raises(ValueError, match="start_part is 'modelnet40'; set only to the part that starts from it"):
         tiny(**PAPER, start_part="modelnet40")
 
 

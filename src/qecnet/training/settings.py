@@ -175,7 +175,7 @@ class Settings:
                 f"{', '.join(parts) or 'none'}"
             )
         if self.start_part and not self.only:
-            raise ValueError(f"start_part is {self.start_part!r}; say with only which part starts from it")
+            raise ValueError(f"start_part is {self.start_part!r}; set only to the part that starts from it")
         if self.only and self.unlabelled and self.only not in network_class(self.config).posed_parts:
             raise ValueError(f"only is {self.only!r}; it learns nothing from the unlabelled shapes, so omit them")
         if self.precision != "float32" and self.only not in (mixed := network_class(self.config).mixed_parts):
