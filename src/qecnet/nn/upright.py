@@ -362,7 +362,8 @@ class UprightNet(Network):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Train the reader of projections on right poses, and about half of the clouds on a wrong pose, too.
 
-        A third of the clouds are also read with a wrong up direction, a sixth with a wrong azimuth.
+        A third of the clouds are also read with a wrong up direction, the one that the scorer ranks highest, and a
+        sixth with a wrong azimuth.
 
         Returns:
             The scores of the classes, their activations from a wrong pose where there is one, and the loss of the
@@ -370,14 +371,15 @@ class UprightNet(Network):
         """
         assert self.projections is not None
         clouds, device = len(positions), positions.device
-        right, wrong, has_wrong = _draw(candidates, 1)
+        right, wrong, has_wrong = _draw(candidates, self.config.wrong)
         lot = torch.rand(clouds, device=device)
         is_turned = lot >= 5 / 6
         tilted, turned = (lot < 1 / 3).nonzero()[:, 0], is_turned.nonzero()[:, 0]
+        mistaken = self._worst(positions[tilted], normals[tilted], wrong[tilted])
         right = torch.where(is_turned[:, None], _tilt(identity_like(right).expand_as(right)), right)
         quarters = torch.randint(1, 4, (len(turned),), device=device)
         poses = torch.cat(
-            (right, _tilt(wrong[tilted, 0]), multiply(right[turned], from_azimuth((math.pi / 2 * quarters).to(right))))
+            (right, _tilt(mistaken), multiply(right[turned], from_azimuth((math.pi / 2 * quarters).to(right))))
         )
         noise = _AZIMUTH_NOISE * torch.randn(len(poses), dtype=poses.dtype, device=device)
         poses = multiply(poses, from_azimuth(noise))
@@ -399,6 +401,17 @@ class UprightNet(Network):
         # A class can often be recognised from a wrong pose, too, and answers combine several poses.
         beside = found.scores[:clouds].index_copy(0, rows[clouds:], found.scores[clouds:]).softmax(-1)
         return found.scores[:clouds], beside, loss
+
+    @torch.no_grad()
+    def _worst(self, positions: Tensor, normals: Tensor, wrong: Tensor) -> Tensor:
+        """The wrong pose of each cloud, out of (clouds, K, 4), that the scorer ranks highest."""
+        if not len(wrong):
+            return wrong[:, 0]
+        was_training = self.scorer.training
+        self.scorer.eval()  # its statistics must not change, nor depend on the other clouds
+        scores = self._read_each(self.scorer, positions, normals, wrong).upright.view(wrong.shape[:2])
+        self.scorer.train(was_training)
+        return wrong[torch.arange(len(wrong), device=wrong.device), scores.argmax(-1)]
 
     def _without_poses(self, activations: Tensor) -> Prediction:
         """The prediction of a part that is trained alone."""
