@@ -3,6 +3,7 @@
 import math
 import re
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -248,6 +249,29 @@ def test_projections_learn_the_up_direction_and_the_azimuth(head):
     with torch.inference_mode():
         right, wrong = (network.projections(positions, normals, q.expand(12, 4)) for q in (identity, half))
     assert (getattr(right, head) > getattr(wrong, head)).float().mean() > 0.9
+
+
+def test_projections_are_trained_on_the_scorers_worst_mistake(monkeypatch):
+    """With a scorer that prefers up directions near the x axis."""
+    network, points = make_network(wrong=23), make_clouds(12)
+    network.train_only("projections")
+    network.train()
+
+    def height_along_x(reader, positions, normals, poses):
+        assert not reader.training
+        return SimpleNamespace(upright=to_matrix(poses.flatten(0, 1))[:, 0, 2])
+
+    read = []
+    monkeypatch.setattr(network, "_read_each", height_along_x)
+    network.projections.register_forward_pre_hook(lambda _, given: read.append(given[2]))
+    torch.manual_seed(0)
+    network(points)
+    up = to_matrix(read[0])[12:, :, 2]
+    tilted = up[up[:, 2] < math.cos(math.radians(15))]
+    assert len(tilted) > 1
+    # The same box for all clouds, but not each candidate is drawn.
+    assert (tilted[:, 0] > 0.95).float().mean() > 0.7
+    assert network.scorer.training
 
 
 def test_training_projections_works_in_float64():
