@@ -12,6 +12,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from statistics import fmean, stdev
 from types import FunctionType
@@ -656,8 +657,7 @@ def replication_seeds() -> str:
     """Recipes that were run with several seeds: means and standard deviations."""
     recipes: dict[str, list[EvaluatedRun]] = {}
     for run in _list_replications():
-        settings = json.loads((run.folder / "settings.json").read_text())
-        same = {name: value for name, value in settings.items() if name not in ("seed", "validate_every")}
+        same = asdict(replace(run.settings, seed=0))
         recipes.setdefault(json.dumps(same), []).append(run)
     rows = []
     for runs in recipes.values():
@@ -675,7 +675,7 @@ def replication_seeds() -> str:
             figures |= {f"{mode}, {p}": [_mean_error(run, mode, p) for run in runs] for p in ("paper", "strict")}
         names = ", ".join(_link_folder(run, str(run.settings.seed)) for run in runs)
         how = runs[0].settings
-        recipe = f"{_METHODS.get(how.method, how.method)} frames, {how.epochs} epochs"
+        recipe = f"{_METHODS.get(how.method, how.method)} frames, {how.patches} patches, {how.epochs} epochs"
         rows.append([recipe, names, *map(_mean_and_deviation, figures, figures.values())])
     return _table(("recipe", "seeds", *figures), rows)
 
