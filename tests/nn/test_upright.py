@@ -16,6 +16,7 @@ from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
 from qecnet.nn.edge_reader import ReaderSize, pool_edges, see_neighbours
 from qecnet.nn.invariant_reader import InvariantReader
 from qecnet.nn.projection_reader import ProjectionReaderSize
+from qecnet.nn.summary_layer import SUMMARY
 from qecnet.nn.upright_reader import UprightReader
 
 SMALL = ReaderSize(128, (32, 16), (8, 8, 8, 8), (16, 16, 32, 32, 32, 48))
@@ -495,3 +496,59 @@ def test_sizes_that_would_take_all_memory_are_refused(sizes):
 def test_a_reader_of_more_centres_than_points_is_refused():
     with pytest.raises(ValueError, match="centres"):
         ReaderSize(100, (200, 10))
+
+
+def trained(clouds, dtype=torch.float64, **options):
+    """A network with all readers, whose normalisation has seen clouds."""
+    network = make_network(dtype, invariant=True, projections=True, **options).train()
+    for layer in network.modules():
+        if isinstance(layer, torch.nn.BatchNorm1d):
+            torch.nn.init.uniform_(layer.weight, 0.5, 1.5)
+    with torch.no_grad():
+        for _ in range(20):
+            network(clouds)
+    return network.eval()
+
+
+def test_a_reduction_to_full_rank_changes_nothing():
+    clouds = make_clouds(6, dtype=torch.float64)
+    network = trained(clouds)
+    reduced = network.reduced([clouds], SUMMARY)
+    before, after = network(clouds), reduced(clouds)
+    assert torch.allclose(before.activations, after.activations, atol=1e-9)
+    assert torch.allclose(before.descriptor, after.descriptor, atol=1e-9)
+    assert torch.allclose(before.poses, after.poses, atol=1e-9)
+
+
+def test_a_reduction_keeps_what_varies_most():
+    """Six clouds with two candidates have at most 24 summaries of a reader: that rank holds all of them."""
+    clouds = make_clouds(6, dtype=torch.float64)
+    clouds = replace(clouds, candidates=clouds.candidates[:, :2])
+    network = trained(clouds)
+    before = network(clouds)
+    errors = [(network.reduced([clouds], rank)(clouds).descriptor - before.descriptor).norm() for rank in (1, 4, 24)]
+    assert errors[0] > errors[1] > errors[2]
+    assert errors[2] < 1e-6 * before.descriptor.norm()
+
+
+def test_a_reduced_network_is_smaller_and_equivariant():
+    clouds = make_clouds(4, dtype=torch.float64)
+    network = trained(clouds).reduced([clouds], 3)
+    assert network.config.summary_rank == 3
+    assert network.scorer.summary[0].weight.shape == (3, 2 * SMALL.widths[-1])
+    q = random_quaternion((len(clouds.positions),), generator(5)).double()
+    before, after = network(clouds), network(clouds.rotated(q))
+    assert torch.allclose(before.activations, after.activations, atol=1e-9)
+    turned = multiply(q[:, None], before.poses)
+    assert angular_distance(turned, after.poses).max() < 1e-6
+
+
+def test_a_reduction_needs_clouds():
+    with pytest.raises(ValueError, match="there are no clouds to measure the summaries of"):
+        trained(make_clouds(2, dtype=torch.float64)).reduced([], 8)
+
+
+@pytest.mark.parametrize("rank", [-1, SUMMARY + 1])
+def test_a_rank_out_of_range_is_refused(rank):
+    with pytest.raises(ValueError, match=f"summary_rank is {rank}; it must be from 0 to 256"):
+        make_network(summary_rank=rank)

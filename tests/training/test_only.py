@@ -1,6 +1,8 @@
 """Runs that train one part of a network: the others stay as they are, to the last bit."""
 
 import copy
+import json
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -10,7 +12,7 @@ from typer.testing import CliRunner
 from qecnet.cli.main import app
 from qecnet.datasets import make_shape
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
-from qecnet.nn import create_network, save_network
+from qecnet.nn import count_parameters, create_network, load_network, save_network
 from qecnet.nn.edge_reader import ReaderSize
 from qecnet.nn.projection_reader import ProjectionReaderSize
 from qecnet.training.averaging import recalibrate, update_average
@@ -114,3 +116,34 @@ def test_unlabelled_shapes_are_refused_for_the_invariant_reader():
 def test_a_part_that_is_switched_off_cannot_be_trained():
     with pytest.raises(ValueError, match="a part that this network does not have; set invariant to true"):
         make_settings({"config": "upright", "only": "invariant"})
+
+
+def test_the_final_rank_is_that_of_the_weights(tmp_path):
+    """Also those of a run that is resumed after its last epoch."""
+    settings = {"per_class": 2, "points": 300, "frames": 1024, "subsamplings": 1, "epochs": 1, "batch_size": 4}
+    changes = [f"--set={name}={value}" for name, value in (settings | {"final_rank": 5, "validation": 0}).items()]
+    out = ["--dataset", "shapes", "--out", str(tmp_path / "run"), "--cache", str(tmp_path), "--workers", "1"]
+    result = CliRunner().invoke(app, ["train", "--config", "upright", *changes, *out])
+    assert result.exit_code == 0, result.output
+    weights = tmp_path / "run" / "weights.safetensors"
+    network, _, _ = load_network(weights)
+    assert asdict(network.config)["summary_rank"] == 5
+    assert network.state_dict()["reader.summary.0.weight"].shape[0] == 5
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["parameters"] == count_parameters(network)
+    written = weights.read_bytes()
+    weights.unlink()
+    assert CliRunner().invoke(app, ["train", "--resume", *out]).exit_code == 0
+    assert weights.read_bytes() == written
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"config": "paper", "final_rank": 8}, "final_rank is 8; it reduces the network upright of full rank only"),
+        ({"config": "upright", "final_rank": 8, "summary_rank": 9}, "final_rank is 8; it reduces the network upright"),
+        ({"config": "upright", "final_rank": 257}, "final_rank is 257; it must be from 0 to 256"),
+    ],
+)
+def test_a_final_rank_that_does_not_fit_is_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        make_settings(given)

@@ -14,12 +14,12 @@ from ..algebra import is_exporting
 from .fused import edges_fit, is_fused, pool_edges_fused
 from .reading import gather_neighbours, nearest_points
 from .registry import check_at_most
+from .summary_layer import SUMMARY, summary_layer
 
 SEEN = 14
 """How many numbers a centre sees of a neighbour."""
 
 _REACH = (0.15, 0.3, 0.45, 0.8)
-_SUMMARY = 256
 
 
 @dataclass(frozen=True)
@@ -81,9 +81,10 @@ class EdgeReader(nn.Module):
         own: number of values that are known of a point by itself.
         classes: C.
         dropout: of the summary, in training.
+        rank: of the summary, see `summary_layer`.
     """
 
-    def __init__(self, size: ReaderSize, own: int, classes: int, dropout: float) -> None:
+    def __init__(self, size: ReaderSize, own: int, classes: int, dropout: float, rank: int = 0) -> None:
         super().__init__()
         self.size = size
         first, edge, point, wide_edge, wide_point, whole = size.widths
@@ -93,10 +94,10 @@ class EdgeReader(nn.Module):
         self.neighbourhoods = nn.ModuleList(_EdgeLayer(*w, reach=r) for w, r in zip(widths, _REACH, strict=True))
         self.whole = nn.Linear(wide_point + own, whole, bias=False)
         self.whole_normalised = nn.BatchNorm1d(whole)
-        self.summary = nn.Linear(2 * whole, _SUMMARY, bias=False)
-        self.summary_normalised = nn.BatchNorm1d(_SUMMARY)
+        self.summary = summary_layer(2 * whole, rank)
+        self.summary_normalised = nn.BatchNorm1d(SUMMARY)
         self.dropout = nn.Dropout(dropout)
-        self.classes = nn.Linear(_SUMMARY, classes)
+        self.classes = nn.Linear(SUMMARY, classes)
 
     def find_neighbours(self, positions: Tensor) -> tuple[Tensor, ...]:
         """Neighbours of each of the four, as indices of what the one before gives: (clouds, N, 3) → (clouds, M, K)."""

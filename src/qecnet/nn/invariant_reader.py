@@ -23,10 +23,11 @@ class InvariantReader(EdgeReader):
         size: see `ReaderSize`.
         classes: C.
         dropout: of the summary, in training.
+        rank: of the summary, see `summary_layer`.
     """
 
-    def __init__(self, size: ReaderSize, classes: int, dropout: float) -> None:
-        super().__init__(size, _OWN, classes, dropout)
+    def __init__(self, size: ReaderSize, classes: int, dropout: float, rank: int = 0) -> None:
+        super().__init__(size, _OWN, classes, dropout, rank)
         self.placed = nn.Linear(6, self.whole.out_features, bias=False)
 
     def forward(self, positions: Tensor, normals: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from ..algebra import conjugate, rotate
 from .fused import draw_projections_fused, is_fused
 from .registry import check_at_most
+from .summary_layer import SUMMARY, summary_layer
 
 CHANNELS = 5
 """Of a projection: how near points are to the front (the end of the axis) and to the back, and the absolute values of
@@ -25,7 +26,7 @@ _FAR = 0.3  # nearness at the far end of the cloud; at the near end it is 1, and
 _REACH = 1.5  # pixels: how far a point is drawn
 _RIM = 0.25  # pixels over which it fades out, so that the maps are continuous
 _UNSHUFFLED = 2  # pixels of a square with this side become channels of one
-_SUMMARY, _SIDES = 256, 32
+_SIDES = 32
 
 
 @dataclass(frozen=True)
@@ -73,12 +74,13 @@ class ProjectionReader(nn.Module):
         size: see `ProjectionReaderSize`.
         classes: C.
         dropout: of the summary, in training.
+        rank: of the summary, see `summary_layer`.
 
     Attributes:
         mixed_precision: whether training computes products in bfloat16.
     """
 
-    def __init__(self, size: ProjectionReaderSize, classes: int, dropout: float) -> None:
+    def __init__(self, size: ProjectionReaderSize, classes: int, dropout: float, rank: int = 0) -> None:
         super().__init__()
         self.size = size
         self.mixed_precision = False
@@ -89,14 +91,14 @@ class ProjectionReader(nn.Module):
         blocks = [_Block(first, first, stride=1)]
         blocks += [_Block(given, features, stride=2) for given, features in pairwise(size.widths)]
         self.blocks = nn.Sequential(*blocks)
-        self.summary = nn.Linear(6 * last, _SUMMARY, bias=False)
-        self.summary_normalised = nn.BatchNorm1d(_SUMMARY)
+        self.summary = summary_layer(6 * last, rank)
+        self.summary_normalised = nn.BatchNorm1d(SUMMARY)
         self.dropout = nn.Dropout(dropout)
         self.sides = nn.Linear(6 * last, _SIDES, bias=False)
         self.sides_normalised = nn.BatchNorm1d(_SIDES)
         self.facing = nn.Linear(_SIDES, 1)
-        self.upright = nn.Linear(_SUMMARY, 1)
-        self.classes = nn.Linear(_SUMMARY, classes)
+        self.upright = nn.Linear(SUMMARY, 1)
+        self.classes = nn.Linear(SUMMARY, classes)
 
     def forward(self, positions: Tensor, normals: Tensor, poses: Tensor) -> ProjectionReading:
         """Read each row.

@@ -1,7 +1,7 @@
 """Networks by name: the interface of a network to the rest of the package, and how one is created."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -147,6 +147,21 @@ class Network(nn.Module, ABC):
     def without_classes(self) -> "Network":
         """Copy the network with one class, for orientations only; a ValueError unless the network supports it."""
         raise ValueError(f"{self.title}: this network predicts no orientations without classes")
+
+    def reduced(self, clouds: Iterable[OrientedPoints], rank: int) -> "Network":
+        """Copy a trained network with fewer parameters, if the network supports it; otherwise a ValueError.
+
+        The layers before the readers' summaries are replaced by products of two matrices of a low rank, which keep the
+        principal components of the normalised summaries.
+
+        Args:
+            clouds: batches of training data, on which the summaries are measured.
+            rank: of the products, at least 1.
+
+        Returns:
+            The copy. Both are left in evaluation mode.
+        """
+        raise ValueError(f"{self.title}: this network has no summaries to reduce")
 
     def explain_patches(self, points: OrientedPoints, prediction: Prediction) -> PatchCapsules | None:
         """Describe the patches of a cloud.

@@ -8,6 +8,7 @@ shape's coordinates.
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -32,6 +33,7 @@ from .invariant_reader import InvariantReader
 from .prediction import Orientations, Prediction, Whole
 from .projection_reader import ProjectionReader, ProjectionReaderSize, ProjectionReading
 from .registry import Network, NetworkConfig, register_network
+from .summary_layer import SUMMARY, reduced_summaries
 from .upright_reader import UprightReader, UprightReading
 
 _RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
@@ -58,6 +60,7 @@ class UprightConfig(NetworkConfig):
         read: largest number of candidates that are read; those with a probability below 1% are not.
         wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
         dropout: share of a summary's values that training leaves out.
+        summary_rank: of the readers' layers before their summaries, see `UprightNet.reduced`; 0 for full rank.
     """
 
     frames: int = 1024
@@ -72,6 +75,7 @@ class UprightConfig(NetworkConfig):
     read: int = 3
     wrong: int = 3
     dropout: float = 0.4
+    summary_rank: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -80,6 +84,8 @@ class UprightConfig(NetworkConfig):
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 1 to {most}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
+        if not 0 <= self.summary_rank <= SUMMARY:
+            raise ValueError(f"summary_rank is {self.summary_rank}; it must be from 0 to {SUMMARY}")
 
 
 class UprightNet(Network):
@@ -100,18 +106,17 @@ class UprightNet(Network):
 
     def __init__(self, config: UprightConfig) -> None:
         super().__init__(config)
-        self.scorer = UprightReader(config.scorer, config.classes, config.dropout / 4, facing=False)
-        self.reader = UprightReader(config.reader, config.classes, config.dropout)
-        self.invariant = (
-            InvariantReader(config.invariant_reader, config.classes, config.dropout) if config.invariant else None
-        )
+        classes, dropout, rank = config.classes, config.dropout, config.summary_rank
+        self.scorer = UprightReader(config.scorer, classes, dropout / 4, rank, facing=False)
+        self.reader = UprightReader(config.reader, classes, dropout, rank)
+        self.invariant = InvariantReader(config.invariant_reader, classes, dropout, rank) if config.invariant else None
         self.projections = (
-            ProjectionReader(config.projection_reader, config.classes, config.dropout) if config.projections else None
+            ProjectionReader(config.projection_reader, classes, dropout, rank) if config.projections else None
         )
 
     @property
     def descriptor_size(self) -> int:
-        return self.reader.summary.out_features
+        return SUMMARY
 
     def predict(self, points: OrientedPoints) -> Prediction:
         primary = fill(points)
@@ -137,6 +142,11 @@ class UprightNet(Network):
             }
         )
         return network.train(self.training)
+
+    def reduced(self, clouds: Iterable[OrientedPoints], rank: int) -> "UprightNet":
+        network = UprightNet(replace(self.config, summary_rank=rank)).to(self.reader.classes.weight)
+        network.load_state_dict(reduced_summaries(self, clouds, rank))
+        return network.eval()
 
     def read_less(self) -> None:
         self.config = replace(self.config, read=1)

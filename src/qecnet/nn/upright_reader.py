@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from ..algebra import to_matrix
 from .azimuth import HARMONICS, add_votes, complex_product
 from .edge_reader import EdgeReader, ReaderSize, level_part
+from .summary_layer import SUMMARY
 
 _OWN = 7
 """What is known of a point by itself, from an up direction."""
@@ -45,16 +46,17 @@ class UprightReader(EdgeReader):
         size: see `ReaderSize`.
         classes: C.
         dropout: of the summary, in training.
+        rank: of the summary, see `summary_layer`.
         facing: whether it finds the azimuth, and the centre and size of the whole shape.
     """
 
-    def __init__(self, size: ReaderSize, classes: int, dropout: float, facing: bool = True) -> None:
-        super().__init__(size, _OWN, classes, dropout)
-        whole, summary = self.whole.out_features, self.summary.out_features
-        self.upright = nn.Linear(summary, 1)
+    def __init__(self, size: ReaderSize, classes: int, dropout: float, rank: int = 0, facing: bool = True) -> None:
+        super().__init__(size, _OWN, classes, dropout, rank)
+        whole = self.whole.out_features
+        self.upright = nn.Linear(SUMMARY, 1)
         self.azimuth = nn.Linear(whole, 4 * len(HARMONICS), bias=False) if facing else None
         self.level_offset = nn.Linear(whole, 4, bias=False) if facing else None
-        self.height_growth = nn.Linear(summary, 2) if facing else None
+        self.height_growth = nn.Linear(SUMMARY, 2) if facing else None
         for layer in (self.level_offset, self.height_growth):
             if layer is not None:  # at first, every cloud is a whole shape
                 nn.init.zeros_(layer.weight)

@@ -31,6 +31,7 @@ class State:
         epoch, step: of the next step; steps count from 0 in each epoch.
         totals: sums over the steps of this epoch so far.
         rows: of the log, one for each completed epoch.
+        reduced: the result after the last epoch, where the settings ask for a lower rank; not in a checkpoint.
     """
 
     network: Network
@@ -40,11 +41,12 @@ class State:
     step: int = 0
     totals: dict[str, float] = field(default_factory=dict)
     rows: list[Epoch] = field(default_factory=list)
+    reduced: Network | None = None
 
     @property
     def result(self) -> Network:
         """The network that is validated and saved."""
-        return self.average or self.network
+        return self.reduced or self.average or self.network
 
     def _parts(self) -> dict[str, Network]:
         return {"network": self.network} | ({"average": self.average} if self.average else {})

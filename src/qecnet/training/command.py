@@ -182,7 +182,7 @@ def _finish(
             config=settings.config,
             seed=settings.seed,
             shapes=len(frames),
-            parameters=count_parameters(state.network),
+            parameters=count_parameters(state.result),
             processes=among.count,
             training_seconds=round(sum(row.seconds for row in state.rows)),
         )

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import torch
 
@@ -22,6 +23,9 @@ from qecnet.training.signals import stop_signals
 from qecnet.training.step import new_state, train_step
 from qecnet.training.unlabelled import TrainingFrames
 from qecnet.training.validate import held_out, validate
+
+_REDUCING = 32
+"""Number of batches that a reduction to a lower rank is fitted to."""
 
 
 class StoppedError(Exception):
@@ -94,6 +98,8 @@ def train_network(
                     raise StoppedError(f"stopped in epoch {state.epoch + 1}, step {state.step} of {batches.steps}")
             if state.average is not None:
                 recalibrate(state.average, batches.after(state.epoch, 0, slice(None)), processes.device)
+            if state.epoch + 1 == settings.epochs:
+                _reduce(state, settings, batches, processes)
             validation = Validation()
             if (state.epoch + 1) % settings.validate_every == 0 or state.epoch + 1 == settings.epochs:
                 validation = validate(state.result, cache, held, turns, processes, views=settings.views > 0)
@@ -106,7 +112,16 @@ def train_network(
                 folder.write_log(state.rows)
             saved = time.monotonic()
             watcher.epoch(row)
+    _reduce(state, settings, batches, processes)  # a completed run was resumed
     return state
+
+
+def _reduce(state: State, settings: Settings, batches: TrainingBatches, processes: Processes) -> None:
+    """Reduce the result to the final rank, once, by the first batches of the last epoch."""
+    if settings.final_rank and state.reduced is None:
+        first = islice(batches.after(settings.epochs - 1, 0, slice(None)), _REDUCING)
+        clouds = (batch.to(processes.device).points for batch in first)
+        state.reduced = state.result.reduced(clouds, settings.final_rank)
 
 
 def _add(state: State, values: dict[str, float]) -> None:

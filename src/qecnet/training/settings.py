@@ -23,6 +23,7 @@ from qecnet.nn import (
     network_config,
     training_defaults,
 )
+from qecnet.nn.summary_layer import SUMMARY
 from qecnet.schema import decode_value, system_reason
 
 if sys.version_info >= (3, 11):
@@ -41,7 +42,7 @@ class Settings:
     Attributes:
         dataset: "modelnet10", "modelnet40", "shapes" (procedural furniture), or any name for a folder of shapes.
         per_class: number of shapes per class; only for "shapes".
-        config: name of a registered network. Of the settings from `frames` to `projections`, it uses those that are
+        config: name of a registered network. Of the settings from `frames` to `summary_rank`, it uses those that are
             fields of its configuration.
         unlabelled: name of a further dataset, such as "scanned_objects", whose upright shapes train the orientation and
             not the classes; for networks that read candidates. Empty for none.
@@ -58,7 +59,7 @@ class Settings:
         patches, neighbours, capsules, origin, nonlinearity, canonicalize: see `QECConfig`.
         iterations, weighting, exponent, gradients: of routing, see `route`.
         looks, upside_down: see `FeatureConfig`.
-        invariant, projections: see `UprightConfig`.
+        invariant, projections, summary_rank: see `UprightConfig`.
         start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration,
             except for the `patches` of the network "paper" and parts of the network "upright" that they do not have,
             and the same kind of frames. If the classes differ, the network "upright" keeps what the weights know about
@@ -85,6 +86,8 @@ class Settings:
         clip: largest norm of the gradient; 0 for no limit.
         precision: of products in training: "float32", or "bfloat16" for mixed precision, which is faster on processors
             with instructions for it; for the part "projections" only.
+        final_rank: rank to which the layers before the summaries of the network "upright" are reduced after the last
+            epoch, for fewer parameters, see `Network.reduced`; 0 to leave them as they are.
         ema: decay of the moving average of the weights, which is then validated and saved; 0 for none.
         validation: fraction of the train split that is held out; 0 to train on all of it.
         validate_every: number of epochs between validations.
@@ -119,6 +122,7 @@ class Settings:
     upside_down: bool = False
     invariant: bool = False
     projections: bool = False
+    summary_rank: int = 0
     start: str = ""
     only: str = ""
     start_part: str = ""
@@ -138,6 +142,7 @@ class Settings:
     weight_decay: float = 0.0
     clip: float = 0.0
     precision: Literal["float32", "bfloat16"] = "float32"
+    final_rank: int = 0
     ema: float = 0.0
     validation: float = 0.1
     validate_every: int = 1
@@ -159,6 +164,7 @@ class Settings:
         self._check("learning_rate", self.learning_rate > 0, "above 0")
         self._check("seed", self.seed < 2**63, "below 2 to the power of 63")
         self._check("stretch", self.stretch >= 1, "at least 1")
+        self._check("final_rank", 0 <= self.final_rank <= SUMMARY, f"from 0 to {SUMMARY}")
         self._check("balance", 0 <= self.balance <= 1, "from 0 to 1")
         for name in ("keep", "thinnest"):
             self._check(name, 0 < getattr(self, name) <= 1, "above 0 and at most 1")
@@ -196,6 +202,8 @@ class Settings:
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
         config = network_config(self.config, 1, **self.network_options())
+        if self.final_rank and getattr(config, "summary_rank", 1):
+            raise ValueError(f"final_rank is {self.final_rank}; it reduces the network upright of full rank only")
         if self.only and not getattr(config, self.only):
             raise ValueError(f"only is {self.only!r}, a part that this network does not have; set {self.only} to true")
         self.prepare()
