@@ -16,7 +16,7 @@ from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
 from qecnet.nn.edge_reader import ReaderSize, pool_edges, see_neighbours
 from qecnet.nn.invariant_reader import InvariantReader
 from qecnet.nn.projection_reader import ProjectionReaderSize
-from qecnet.nn.summary_layer import SUMMARY
+from qecnet.nn.summary_layer import SUMMARY_SIZE
 from qecnet.nn.upright_reader import UprightReader
 
 SMALL = ReaderSize(128, (32, 16), (8, 8, 8, 8), (16, 16, 32, 32, 32, 48))
@@ -258,12 +258,12 @@ def test_projections_are_trained_on_the_scorers_worst_mistake(monkeypatch):
     network.train_only("projections")
     network.train()
 
-    def height_along_x(reader, positions, normals, poses):
-        assert not reader.training
+    def height_along_x(positions, normals, poses):
+        assert not network.scorer.training
         return SimpleNamespace(upright=to_matrix(poses.flatten(0, 1))[:, 0, 2])
 
     read = []
-    monkeypatch.setattr(network, "_read_each", height_along_x)
+    monkeypatch.setattr(network.scorer, "read_each", height_along_x)
     network.projections.register_forward_pre_hook(lambda _, given: read.append(given[2]))
     torch.manual_seed(0)
     network(points)
@@ -513,7 +513,7 @@ def trained(clouds, dtype=torch.float64, **options):
 def test_a_reduction_to_full_rank_changes_nothing():
     clouds = make_clouds(6, dtype=torch.float64)
     network = trained(clouds)
-    reduced = network.reduced([clouds], SUMMARY)
+    reduced = network.reduced([clouds], SUMMARY_SIZE)
     before, after = network(clouds), reduced(clouds)
     assert torch.allclose(before.activations, after.activations, atol=1e-9)
     assert torch.allclose(before.descriptor, after.descriptor, atol=1e-9)
@@ -548,7 +548,7 @@ def test_a_reduction_needs_clouds():
         trained(make_clouds(2, dtype=torch.float64)).reduced([], 8)
 
 
-@pytest.mark.parametrize("rank", [-1, SUMMARY + 1])
+@pytest.mark.parametrize("rank", [-1, SUMMARY_SIZE + 1])
 def test_a_rank_out_of_range_is_refused(rank):
     with pytest.raises(ValueError, match=f"summary_rank is {rank}; it must be from 0 to 256"):
         make_network(summary_rank=rank)

@@ -31,12 +31,14 @@ from .registry import (
     training_defaults,
 )
 from .routing import Gradients, Routed, route
+from .summary_layer import SUMMARY_SIZE
 from .temperature import fit_calibration, right_poses
 from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 
 __all__ = [
     "SAME_DIRECTION",
+    "SUMMARY_SIZE",
     "Ballot",
     "Calibration",
     "Capsules",

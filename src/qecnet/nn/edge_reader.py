@@ -14,7 +14,7 @@ from ..algebra import is_exporting
 from .fused import edges_fit, is_fused, pool_edges_fused
 from .reading import gather_neighbours, nearest_points
 from .registry import check_at_most
-from .summary_layer import SUMMARY, summary_layer
+from .summary_layer import SUMMARY_SIZE, summary_layer
 
 SEEN = 14
 """How many numbers a centre sees of a neighbour."""
@@ -95,9 +95,9 @@ class EdgeReader(nn.Module):
         self.whole = nn.Linear(wide_point + own, whole, bias=False)
         self.whole_normalised = nn.BatchNorm1d(whole)
         self.summary = summary_layer(2 * whole, rank)
-        self.summary_normalised = nn.BatchNorm1d(SUMMARY)
+        self.summary_normalised = nn.BatchNorm1d(SUMMARY_SIZE)
         self.dropout = nn.Dropout(dropout)
-        self.classes = nn.Linear(SUMMARY, classes)
+        self.classes = nn.Linear(SUMMARY_SIZE, classes)
 
     def find_neighbours(self, positions: Tensor) -> tuple[Tensor, ...]:
         """Neighbours of each of the four, as indices of what the one before gives: (clouds, N, 3) → (clouds, M, K)."""

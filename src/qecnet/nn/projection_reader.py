@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from ..algebra import conjugate, rotate
 from .fused import draw_projections_fused, is_fused
 from .registry import check_at_most
-from .summary_layer import SUMMARY, summary_layer
+from .summary_layer import SUMMARY_SIZE, summary_layer
 
 CHANNELS = 5
 """Of a projection: how near points are to the front (the end of the axis) and to the back, and the absolute values of
@@ -92,13 +92,13 @@ class ProjectionReader(nn.Module):
         blocks += [_Block(given, features, stride=2) for given, features in pairwise(size.widths)]
         self.blocks = nn.Sequential(*blocks)
         self.summary = summary_layer(6 * last, rank)
-        self.summary_normalised = nn.BatchNorm1d(SUMMARY)
+        self.summary_normalised = nn.BatchNorm1d(SUMMARY_SIZE)
         self.dropout = nn.Dropout(dropout)
         self.sides = nn.Linear(6 * last, _SIDES, bias=False)
         self.sides_normalised = nn.BatchNorm1d(_SIDES)
         self.facing = nn.Linear(_SIDES, 1)
-        self.upright = nn.Linear(SUMMARY, 1)
-        self.classes = nn.Linear(SUMMARY, classes)
+        self.upright = nn.Linear(SUMMARY_SIZE, 1)
+        self.classes = nn.Linear(SUMMARY_SIZE, classes)
 
     def forward(self, positions: Tensor, normals: Tensor, poses: Tensor) -> ProjectionReading:
         """Read each row.

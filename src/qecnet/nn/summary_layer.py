@@ -11,15 +11,15 @@ from torch import Tensor, nn
 
 from ..geometry import OrientedPoints
 
-SUMMARY = 256
+SUMMARY_SIZE = 256
 """Values of a summary."""
 
 
 def summary_layer(given: int, rank: int) -> nn.Module:
     """A linear layer without bias from `given` values to a summary; of a rank above 0, a product of two."""
     if rank == 0:
-        return nn.Linear(given, SUMMARY, bias=False)
-    return nn.Sequential(nn.Linear(given, rank, bias=False), nn.Linear(rank, SUMMARY, bias=False))
+        return nn.Linear(given, SUMMARY_SIZE, bias=False)
+    return nn.Sequential(nn.Linear(given, rank, bias=False), nn.Linear(rank, SUMMARY_SIZE, bias=False))
 
 
 @torch.no_grad()

@@ -15,9 +15,7 @@ import torch
 from torch import Tensor
 
 from ..algebra import (
-    conjugate,
     from_azimuth,
-    from_rotvec,
     identity_like,
     is_exporting,
     multiply,
@@ -26,20 +24,17 @@ from ..algebra import (
     to_matrix,
 )
 from ..geometry import MOST_CANDIDATES, OrientedPoints, snap_pose
-from .azimuth import azimuth_is_open, azimuth_loss, azimuth_modes
+from .azimuth import azimuth_is_open, azimuth_modes
 from .capsules import fill
 from .edge_reader import ReaderSize
 from .invariant_reader import InvariantReader
 from .prediction import Orientations, Prediction, Whole
 from .projection_reader import ProjectionReader, ProjectionReaderSize, ProjectionReading
 from .registry import Network, NetworkConfig, register_network
-from .summary_layer import SUMMARY, reduced_summaries
-from .upright_reader import UprightReader, UprightReading
+from .summary_layer import SUMMARY_SIZE, reduced_summaries
+from .upright_learning import learn
+from .upright_reader import UprightReader
 
-_RIGHT, _WRONG = math.cos(math.radians(6)), math.cos(math.radians(20))
-_TRUE = 0.3  # share of right poses in training that are exactly upright, and not a candidate
-_TILT = 0.02  # of right poses in training, in radians
-_AZIMUTH_NOISE = 0.06  # of poses about their up direction in training, for projections, in radians
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
 _LIGHT = 0.5  # weight of the scorer's class scores relative to the reader's, if there is no other reader
 _SNAP = math.cos(math.radians(3))
@@ -84,8 +79,8 @@ class UprightConfig(NetworkConfig):
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 1 to {most}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
-        if not 0 <= self.summary_rank <= SUMMARY:
-            raise ValueError(f"summary_rank is {self.summary_rank}; it must be from 0 to {SUMMARY}")
+        if not 0 <= self.summary_rank <= SUMMARY_SIZE:
+            raise ValueError(f"summary_rank is {self.summary_rank}; it must be from 0 to {SUMMARY_SIZE}")
 
 
 class UprightNet(Network):
@@ -116,13 +111,13 @@ class UprightNet(Network):
 
     @property
     def descriptor_size(self) -> int:
-        return SUMMARY
+        return SUMMARY_SIZE
 
     def predict(self, points: OrientedPoints) -> Prediction:
         primary = fill(points)
         positions, normals = primary.positions, to_matrix(primary.poses[..., 0, :])[..., 2]
         if self.training:
-            return self._learn(positions, normals, points.candidates)
+            return learn(self, positions, normals, points.candidates)
         if is_exporting():
             return self._verify_batch(positions, normals, points.candidates)
         if not len(positions):
@@ -174,13 +169,13 @@ class UprightNet(Network):
         """Predict for one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
         if not len(poses):
             poses = identity_like(positions)[None]
-        scored = self._read(self.scorer, positions, normals, poses)
+        scored = self.scorer.read_one(positions, normals, poses)
         scores = scored.upright
         order = scores.argsort(descending=True, stable=True)
         likely = int((scores.softmax(0) >= _NEGLIGIBLE).sum())
         count = max(1, min(self.config.read, likely))
         best, rest = order[:count], order[count:]
-        reading = self._read(self.reader, positions, normals, poses[best])
+        reading = self.reader.read_one(positions, normals, poses[best])
         facing, shares = self.face(poses[best], reading.harmonics, normals[0])
         among, classes = reading.upright + scores[best], reading.scores
         if self.projections is not None:
@@ -216,14 +211,14 @@ class UprightNet(Network):
         identity = identity_like(poses)
         poses = torch.where(there[..., None], poses, identity)
         first = torch.arange(poses.shape[1], device=poses.device) == 0  # used where there is no candidate
-        scored = self._read_each(self.scorer, positions, normals, poses)
+        scored = self.scorer.read_each(positions, normals, poses)
         scores = scored.upright.view(there.shape)
         scores = torch.where(there | (first & ~there.any(-1, keepdim=True)), scores, -math.inf)
         best_scores, best = scores.topk(min(self.config.read, poses.shape[1]), -1)
         likely = scores.softmax(-1).gather(-1, best) >= _NEGLIGIBLE
         likely = likely | first[: best.shape[1]]
         poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
-        reading = self._read_each(self.reader, positions, normals, poses)
+        reading = self.reader.read_each(positions, normals, poses)
         upright, classes = reading.upright, reading.scores
         of_rows = [x.repeat_interleave(best.shape[1], 0) for x in (positions, normals)]
         facing, shares = self.face(poses.flatten(0, 1), reading.harmonics, of_rows[1][:, None], most=2)
@@ -301,169 +296,6 @@ class UprightNet(Network):
             return _LIGHT * light if self.projections is None else torch.zeros_like(light)
         scores: Tensor = self.invariant(positions, normals)
         return scores[:, None]
-
-    def _read_each(self, reader: UprightReader, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
-        """Each cloud (clouds, N, 3) from each of its poses (clouds, R, 4), one after the other."""
-        count = poses.shape[1]
-        positions, normals, *neighbours = (
-            x[:, None].expand(-1, count, -1, -1).flatten(0, 1)
-            for x in (positions, normals, *reader.find_neighbours(positions))
-        )
-        result: UprightReading = reader(positions, normals, poses.flatten(0, 1), tuple(neighbours))
-        return result
-
-    def _read(self, reader: UprightReader, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
-        """One cloud (1, N, 3) from several poses (R, 4)."""
-        result: UprightReading = reader(positions, normals, poses, reader.find_neighbours(positions))
-        return result
-
-    def _learn(self, positions: Tensor, normals: Tensor, candidates: Tensor) -> Prediction:
-        """Train on the right up direction and on wrong ones; for half of the clouds, the reader sees the worst, too."""
-        if self.only == "projections":
-            scores, tilted, loss = self._learn_projections(positions, normals, candidates)
-            return replace(self._without_poses(scores.softmax(-1)), pose_loss=loss, side_activations=(tilted,))
-        invariant = () if self.invariant is None else (self.invariant(positions, normals).softmax(-1),)
-        if self.only:
-            return self._without_poses(*invariant)
-        count, clouds = self.config.wrong, len(positions)
-        right, wrong, has_wrong = _draw(candidates, count)
-        first = torch.arange(clouds, device=positions.device)
-        every = first.repeat(1 + count)
-        neighbours = self.scorer.find_neighbours(positions)
-        poses = torch.cat((right, wrong.transpose(0, 1).flatten(0, 1)))
-        scored = self.scorer(positions[every], normals[every], poses, tuple(n[every] for n in neighbours))
-        scores = scored.upright.view(1 + count, clouds).t()
-        worst = wrong[first, scores[:, 1:].detach().argmax(-1)]
-        # Only half of the clouds are also read from a wrong pose, because reading takes most of the time.
-        half = torch.randperm(clouds, device=positions.device)[: clouds - clouds // 2]
-        rows = torch.cat((first, half))
-        neighbours = self.reader.find_neighbours(positions)
-        reading = self.reader(
-            positions[rows], normals[rows], torch.cat((right, worst[half])), tuple(n[rows] for n in neighbours)
-        )
-        pairs = torch.stack((reading.upright[:clouds][half], reading.upright[clouds:]), 1)
-        ranking = _first_is_right(scores) * has_wrong
-        ranking = ranking.index_add(0, half, 2 * _first_is_right(pairs) * has_wrong[half])
-        # The azimuth of the identity relative to the pose that was read.
-        twist = conjugate(right)
-        angle = 2 * torch.atan2(twist[:, 3], twist[:, 0])
-        loss = ranking + 0.3 * azimuth_loss(reading.harmonics[:clouds], angle)
-        light = scored.scores[:clouds].softmax(-1)
-        # A class can often be recognised from a wrong pose, too, and answers combine several poses.
-        tilted = reading.scores[:clouds].index_copy(0, half, reading.scores[clouds:]).softmax(-1)
-        reading = UprightReading(*(x[:clouds] for x in reading))
-        best = multiply(right, from_azimuth(azimuth_modes(reading.harmonics.detach())[0][:, 0]))
-        beside = (light, tilted, *invariant)
-        if self.projections is not None:
-            scores, tilted, projected_loss = self._learn_projections(positions, normals, candidates)
-            loss = loss + projected_loss
-            beside = (*beside, scores.softmax(-1), tilted)
-        return Prediction(
-            reading.scores.softmax(-1),
-            best[:, None].expand(-1, self.config.classes, 4),
-            reading.summary,
-            pose_loss=loss,
-            side_activations=beside,
-            whole=Whole(reading.offset, reading.growth),
-        )
-
-    def _learn_projections(
-        self, positions: Tensor, normals: Tensor, candidates: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Train the reader of projections on right poses, and about half of the clouds on a wrong pose, too.
-
-        A third of the clouds are also read with a wrong up direction, the one that the scorer ranks highest, and a
-        sixth with a wrong azimuth.
-
-        Returns:
-            The scores of the classes, their activations from a wrong pose where there is one, and the loss of the
-            orientation.
-        """
-        assert self.projections is not None
-        clouds, device = len(positions), positions.device
-        right, wrong, has_wrong = _draw(candidates, self.config.wrong)
-        lot = torch.rand(clouds, device=device)
-        is_turned = lot >= 5 / 6
-        tilted, turned = (lot < 1 / 3).nonzero()[:, 0], is_turned.nonzero()[:, 0]
-        mistaken = self._worst(positions[tilted], normals[tilted], wrong[tilted])
-        right = torch.where(is_turned[:, None], _tilt(identity_like(right).expand_as(right)), right)
-        quarters = torch.randint(1, 4, (len(turned),), device=device)
-        poses = torch.cat(
-            (right, _tilt(mistaken), multiply(right[turned], from_azimuth((math.pi / 2 * quarters).to(right))))
-        )
-        noise = _AZIMUTH_NOISE * torch.randn(len(poses), dtype=poses.dtype, device=device)
-        poses = multiply(poses, from_azimuth(noise))
-        rows = torch.cat((torch.arange(clouds, device=device), tilted, turned))
-        # A mirror image has the same class and the same up direction, but may face elsewhere.
-        axis = to_matrix(poses)[:, None, :, 0]
-        mirrored = (torch.rand(len(rows), device=device) < 0.5) & ~is_turned[rows]
-        positions, normals = (
-            torch.where(mirrored[:, None, None], x - 2 * (x * axis).sum(-1, keepdim=True) * axis, x)
-            for x in (positions[rows], normals[rows])
-        )
-        found: ProjectionReading = self.projections(positions, normals, poses)
-        last = clouds + len(tilted)
-        upright_pairs = torch.stack((found.upright[tilted], found.upright[clouds:last]), 1)
-        facing_pairs = torch.stack((found.facing[turned], found.facing[last:]), 1)
-        loss = positions.new_zeros(clouds)
-        loss = loss.index_copy(0, tilted, 3 * _first_is_right(upright_pairs) * has_wrong[tilted])
-        loss = loss.index_copy(0, turned, 3 * _first_is_right(facing_pairs))
-        # A class can often be recognised from a wrong pose, too, and answers combine several poses.
-        beside = found.scores[:clouds].index_copy(0, rows[clouds:], found.scores[clouds:]).softmax(-1)
-        return found.scores[:clouds], beside, loss
-
-    @torch.no_grad()
-    def _worst(self, positions: Tensor, normals: Tensor, wrong: Tensor) -> Tensor:
-        """The wrong pose of each cloud, out of (clouds, K, 4), that the scorer ranks highest."""
-        if not len(wrong):
-            return wrong[:, 0]
-        was_training = self.scorer.training
-        self.scorer.eval()  # its statistics must not change, nor depend on the other clouds
-        scores = self._read_each(self.scorer, positions, normals, wrong).upright.view(wrong.shape[:2])
-        self.scorer.train(was_training)
-        return wrong[torch.arange(len(wrong), device=wrong.device), scores.argmax(-1)]
-
-    def _without_poses(self, activations: Tensor) -> Prediction:
-        """The prediction of a part that is trained alone."""
-        nothing = activations.new_zeros
-        clouds, classes = activations.shape
-        poses = identity_like(activations).expand(clouds, classes, 4)
-        return Prediction(activations, poses, nothing(clouds, self.descriptor_size), pose_loss=nothing(clouds))
-
-
-def _draw(poses: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Sample from candidates (clouds, C, 4) of upright clouds.
-
-    Returns:
-        A right pose for each cloud, `count` wrong ones, and which clouds have any wrong one.
-    """
-    clouds = len(poses)
-    if not poses.shape[1]:
-        raise ValueError("the clouds have no candidates to learn from; prepare them with candidates=True")
-    height = to_matrix(poses)[..., 2, 2]  # of the up direction
-    there = poses.any(-1)
-    near, far = there & (height > _RIGHT), there & (height < _WRONG)
-    first = near.long().argmax(-1)
-    identity = identity_like(poses)
-    true = (torch.rand(clouds, device=poses.device) < _TRUE) | ~near.any(-1)
-    each = torch.arange(clouds, device=poses.device)
-    right = torch.where(true[:, None], identity, poses[each, first])
-    right = _tilt(right)
-    has = far.any(-1)
-    drawn = torch.multinomial(torch.where(has[:, None], far, True).to(poses.dtype), count, replacement=True)
-    wrong = torch.where(has[:, None, None], poses[each[:, None], drawn], identity)
-    return right, wrong, has
-
-
-def _tilt(poses: Tensor) -> Tensor:
-    """Rotate poses (..., 4) a little at random."""
-    noise = torch.randn(*poses.shape[:-1], 3, dtype=poses.dtype, device=poses.device)
-    return multiply(from_rotvec(_TILT * noise), poses)
-
-
-def _first_is_right(scores: Tensor) -> Tensor:
-    """Cross-entropy of choosing the first of (rows, K)."""
-    return -scores.log_softmax(-1)[:, 0]
 
 
 def _snapped(poses: Tensor, normals: Tensor) -> Tensor:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..algebra import to_matrix
 from .azimuth import HARMONICS, add_votes, complex_product
 from .edge_reader import EdgeReader, ReaderSize, level_part
-from .summary_layer import SUMMARY
+from .summary_layer import SUMMARY_SIZE
 
 _OWN = 7
 """What is known of a point by itself, from an up direction."""
@@ -53,10 +53,10 @@ class UprightReader(EdgeReader):
     def __init__(self, size: ReaderSize, classes: int, dropout: float, rank: int = 0, facing: bool = True) -> None:
         super().__init__(size, _OWN, classes, dropout, rank)
         whole = self.whole.out_features
-        self.upright = nn.Linear(SUMMARY, 1)
+        self.upright = nn.Linear(SUMMARY_SIZE, 1)
         self.azimuth = nn.Linear(whole, 4 * len(HARMONICS), bias=False) if facing else None
         self.level_offset = nn.Linear(whole, 4, bias=False) if facing else None
-        self.height_growth = nn.Linear(SUMMARY, 2) if facing else None
+        self.height_growth = nn.Linear(SUMMARY_SIZE, 2) if facing else None
         for layer in (self.level_offset, self.height_growth):
             if layer is not None:  # at first, every cloud is a whole shape
                 nn.init.zeros_(layer.weight)
@@ -91,6 +91,21 @@ class UprightReader(EdgeReader):
             height, growth = self.height_growth(summary).unbind(-1)
             offset = (torch.cat((level, height[:, None]), -1)[..., None] * axes).sum(1)
         return UprightReading(self.upright(summary)[:, 0], self.classes(summary), harmonics, summary, offset, growth)
+
+    def read_one(self, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
+        """Read one cloud (1, N, 3) from several poses (R, 4)."""
+        result: UprightReading = self(positions, normals, poses, self.find_neighbours(positions))
+        return result
+
+    def read_each(self, positions: Tensor, normals: Tensor, poses: Tensor) -> UprightReading:
+        """Read each cloud (clouds, N, 3) from each of its poses (clouds, R, 4), one after the other."""
+        count = poses.shape[1]
+        positions, normals, *neighbours = (
+            x[:, None].expand(-1, count, -1, -1).flatten(0, 1)
+            for x in (positions, normals, *self.find_neighbours(positions))
+        )
+        result: UprightReading = self(positions, normals, poses.flatten(0, 1), tuple(neighbours))
+        return result
 
 
 def _look(positions: Tensor, normals: Tensor, axes: Tensor) -> tuple[Tensor, Tensor]:

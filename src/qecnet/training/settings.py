@@ -13,6 +13,7 @@ from typing import Any, Literal, get_type_hints
 from qecnet.algebra import Weighting
 from qecnet.geometry import PrepareConfig, PrepareMethod
 from qecnet.nn import (
+    SUMMARY_SIZE,
     Gradients,
     Network,
     Nonlinearity,
@@ -23,7 +24,6 @@ from qecnet.nn import (
     network_config,
     training_defaults,
 )
-from qecnet.nn.summary_layer import SUMMARY
 from qecnet.schema import decode_value, system_reason
 
 if sys.version_info >= (3, 11):
@@ -164,7 +164,7 @@ class Settings:
         self._check("learning_rate", self.learning_rate > 0, "above 0")
         self._check("seed", self.seed < 2**63, "below 2 to the power of 63")
         self._check("stretch", self.stretch >= 1, "at least 1")
-        self._check("final_rank", 0 <= self.final_rank <= SUMMARY, f"from 0 to {SUMMARY}")
+        self._check("final_rank", 0 <= self.final_rank <= SUMMARY_SIZE, f"from 0 to {SUMMARY_SIZE}")
         self._check("balance", 0 <= self.balance <= 1, "from 0 to 1")
         for name in ("keep", "thinnest"):
             self._check(name, 0 < getattr(self, name) <= 1, "above 0 and at most 1")
