@@ -37,6 +37,7 @@ from .upright_reader import UprightReader
 
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
 _LIGHT = 0.5  # weight of the scorer's class scores relative to the reader's, if there is no other reader
+_READER, _FURTHER = 0.3, 0.6  # weights of the class scores of the reader, and of each other reader, if there are any
 _SNAP = math.cos(math.radians(3))
 
 
@@ -56,6 +57,8 @@ class UprightConfig(NetworkConfig):
         wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
         dropout: share of a summary's values that training leaves out.
         summary_rank: of the readers' layers before their summaries, see `UprightNet.reduced`; 0 for full rank.
+        merged: whether answers have one class for all shapes; the classes then only tell from which candidate a shape
+            is recognised.
     """
 
     frames: int = 1024
@@ -71,6 +74,7 @@ class UprightConfig(NetworkConfig):
     wrong: int = 3
     dropout: float = 0.4
     summary_rank: int = 0
+    merged: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,14 +132,8 @@ class UprightNet(Network):
 
     def without_classes(self) -> "UprightNet":
         """Copy the network with one class for all shapes: candidates and descriptors stay as they are."""
-        network = UprightNet(replace(self.config, classes=1, invariant=False))
-        tensors = self.state_dict()
-        network.load_state_dict(
-            {
-                name: torch.zeros_like(t) if ".classes." in name else tensors[name]
-                for name, t in network.state_dict().items()
-            }
-        )
+        network = UprightNet(replace(self.config, invariant=False, merged=True))
+        network.load_state_dict({name: self.state_dict()[name] for name in network.state_dict()})
         return network.train(self.training)
 
     def reduced(self, clouds: Iterable[OrientedPoints], rank: int) -> "UprightNet":
@@ -161,7 +159,7 @@ class UprightNet(Network):
     def _nothing(self, positions: Tensor) -> Prediction:
         """For a batch of no clouds."""
         empty = positions.new_zeros
-        classes = self.config.classes
+        classes = 1 if self.config.merged else self.config.classes
         whole = Whole(empty(0, 3), empty(0))
         return Prediction(empty(0, classes), empty(0, classes, 4), empty(0, self.descriptor_size), whole=whole)
 
@@ -177,18 +175,19 @@ class UprightNet(Network):
         best, rest = order[:count], order[count:]
         reading = self.reader.read_one(positions, normals, poses[best])
         facing, shares = self.face(poses[best], reading.harmonics, normals[0])
-        among, classes = reading.upright + scores[best], reading.scores
+        among, projected = reading.upright + scores[best], None
         if self.projections is not None:
-            projected, facing, shares = self.read_projections(positions, normals, facing, shares)
-            among, classes = among + projected.upright, classes + projected.scores
+            found, facing, shares = self.read_projections(positions, normals, facing, shares)
+            among, projected = among + found.upright, found.scores
+        seen, classes = self._class_scores(reading.scores, projected, scored.scores[best], positions, normals)
         # The scorer gives the probability that one of these is right; all readers together choose among them.
-        among = (0.5 * among).softmax(0)
+        among = (0.5 * among + _recognition(seen)).softmax(0)
         chosen = among * scores.softmax(0)[best].sum()
-        classes = (classes + self._further_scores(scored.scores[None, best], positions, normals)[0]).softmax(-1)
+        classes = self._probabilities(classes)
         joint = among[:, None] * classes
         # For each class its likeliest candidate, with the likeliest azimuth.
         of_class = facing[:, 0][joint.argmax(0)]
-        found = torch.cat((facing.flatten(0, 1), poses[rest]))
+        every = torch.cat((facing.flatten(0, 1), poses[rest]))
         probability = torch.cat(((chosen[:, None] * shares).flatten(), scores.softmax(0)[rest]))
         is_open = azimuth_is_open(reading.harmonics)[:, None].expand_as(shares).flatten()
         is_open = torch.cat((is_open, is_open.new_zeros(len(rest))))
@@ -196,7 +195,7 @@ class UprightNet(Network):
             joint.sum(0)[None],
             of_class[None],
             (among[:, None] * reading.summary).sum(0)[None],
-            orientations=Orientations.best(found, probability, is_open),
+            orientations=Orientations.best(every, probability, is_open),
             whole=Whole(reading.offset[among.argmax()][None], reading.growth[among.argmax()][None]),
         )
 
@@ -219,19 +218,21 @@ class UprightNet(Network):
         likely = likely | first[: best.shape[1]]
         poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
         reading = self.reader.read_each(positions, normals, poses)
-        upright, classes = reading.upright, reading.scores
+        upright, projected = reading.upright, None
         of_rows = [x.repeat_interleave(best.shape[1], 0) for x in (positions, normals)]
         facing, shares = self.face(poses.flatten(0, 1), reading.harmonics, of_rows[1][:, None], most=2)
+        shape = (*best.shape, -1)
         if self.projections is not None:
             twice = [x.repeat_interleave(2, 0) for x in of_rows]
-            projected, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
-            upright, classes = upright + projected.upright, classes + projected.scores
+            found, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
+            upright, projected = upright + found.upright, found.scores.view(shape)
         facing = facing[:, 0].view(*best.shape, 4)
-        every = 0.5 * (upright.view(best.shape) + best_scores)
-        among = torch.where(likely, every, -math.inf).softmax(-1)
         light = scored.scores.view(*there.shape, -1)
         light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
-        classes = (classes.view_as(light) + self._further_scores(light, positions, normals)).softmax(-1)
+        seen, classes = self._class_scores(reading.scores.view(shape), projected, light, positions, normals)
+        every = 0.5 * (upright.view(best.shape) + best_scores) + _recognition(seen)
+        among = torch.where(likely, every, -math.inf).softmax(-1)
+        classes = self._probabilities(classes)
         joint = among[..., None] * classes
         chosen = joint.argmax(1)[..., None].expand(-1, -1, 4)
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
@@ -280,22 +281,38 @@ class UprightNet(Network):
         upright, score = ((weight * x).sum(-1) for x in (found.upright, found.facing))
         return ProjectionReading(upright, score, (weight[..., None] * found.scores).sum(1)), facing, shares
 
-    def _further_scores(self, light: Tensor, positions: Tensor, normals: Tensor) -> Tensor:
-        """Scores of the classes to add to those of the reader and of projections.
-
-        These are the invariant reader's; without one, and without projections, they are the scorer's.
+    def _class_scores(
+        self, reader: Tensor, projected: Tensor | None, light: Tensor, positions: Tensor, normals: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Combine the readers' scores of the classes.
 
         Args:
-            light: (clouds, R, C), the scorer's.
+            reader, projected, light: (..., R, C), of the reader, of projections if there are any, and of the scorer,
+                which counts only without them.
             positions, normals: (clouds, N, 3).
 
         Returns:
-            (clouds, R or 1, C).
+            The scores from each candidate, and these together with those of the invariant reader. (..., R, C)
         """
+        weighted = _READER * reader if projected is None else _READER * reader + _FURTHER * projected
+        seen = reader + _LIGHT * light if projected is None else weighted
         if self.invariant is None:
-            return _LIGHT * light if self.projections is None else torch.zeros_like(light)
-        scores: Tensor = self.invariant(positions, normals)
-        return scores[:, None]
+            return seen, seen
+        invariant: Tensor = self.invariant(positions, normals)
+        return seen, weighted + _FURTHER * (invariant if seen.dim() == 2 else invariant[:, None])
+
+    def _probabilities(self, scores: Tensor) -> Tensor:
+        """Of the classes, or of the one that they are merged into. (..., C) → (..., C or 1)"""
+        found = scores.softmax(-1)
+        return found.sum(-1, keepdim=True) if self.config.merged else found
+
+
+def _recognition(scores: Tensor) -> Tensor:
+    """How clearly a class is recognised: the logarithm of the largest probability. (..., C) → (...)
+
+    A shape is recognised more clearly from a right pose than from a wrong one.
+    """
+    return scores.log_softmax(-1).amax(-1)
 
 
 def _snapped(poses: Tensor, normals: Tensor) -> Tensor:
