@@ -143,6 +143,10 @@ class UprightNet(Network):
         network.load_state_dict(reduced_summaries(self, clouds, rank))
         return network.eval()
 
+    def use_mixed_precision(self, on: bool = True) -> None:
+        if self.projections is not None:
+            self.projections.mixed_precision = on
+
     def read_less(self) -> None:
         self.config = replace(self.config, read=1)
 
@@ -179,8 +183,8 @@ class UprightNet(Network):
         facing, shares = self.face(poses[best], reading.harmonics, normals[0])
         among, classes = reading.upright + scores[best], reading.scores
         if self.projections is not None:
-            projected, facing, shares = self.read_projections(positions, normals, facing, shares)
-            among, classes = among + projected.upright, classes + projected.scores
+            upright, further, facing, shares = self.read_projections(positions, normals, facing, shares)
+            among, classes = among + upright, classes + further
         # The scorer gives the probability that one of these is right; all readers together choose among them.
         among = (0.5 * among).softmax(0)
         chosen = among * scores.softmax(0)[best].sum()
@@ -224,8 +228,8 @@ class UprightNet(Network):
         facing, shares = self.face(poses.flatten(0, 1), reading.harmonics, of_rows[1][:, None], most=2)
         if self.projections is not None:
             twice = [x.repeat_interleave(2, 0) for x in of_rows]
-            projected, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
-            upright, classes = upright + projected.upright, classes + projected.scores
+            further_upright, further, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
+            upright, classes = upright + further_upright, classes + further
         facing = facing[:, 0].view(*best.shape, 4)
         every = 0.5 * (upright.view(best.shape) + best_scores)
         among = torch.where(likely, every, -math.inf).softmax(-1)
@@ -256,7 +260,7 @@ class UprightNet(Network):
 
     def read_projections(
         self, positions: Tensor, normals: Tensor, facing: Tensor, shares: Tensor
-    ) -> tuple[ProjectionReading, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Read projections from the two likeliest azimuths of each candidate, and decide between these again.
 
         Args:
@@ -264,7 +268,7 @@ class UprightNet(Network):
             facing, shares: (R, A, 4) and (R, A), see `face`.
 
         Returns:
-            The mean of the two readings, and the poses and their shares.
+            The mean scores of the up direction (R,) and of the classes (R, C), and the poses and their shares.
         """
         assert self.projections is not None
         likely, share = facing[:, :2], shares[:, :2]
@@ -277,8 +281,8 @@ class UprightNet(Network):
         shares = torch.cat((torch.where(swapped, decided.flip(1), decided), shares[:, 2:]), 1)
         # A second azimuth of share 0 does not exist.
         weight = (share > 0).to(share.dtype) / (share > 0).sum(-1, keepdim=True)
-        upright, score = ((weight * x).sum(-1) for x in (found.upright, found.facing))
-        return ProjectionReading(upright, score, (weight[..., None] * found.scores).sum(1)), facing, shares
+        upright, scores = (weight * found.upright).sum(-1), (weight[..., None] * found.scores).sum(1)
+        return upright, scores, facing, shares
 
     def _further_scores(self, light: Tensor, positions: Tensor, normals: Tensor) -> Tensor:
         """Scores of the classes to add to those of the reader and of projections.
