@@ -1,10 +1,13 @@
 """The network that verifies candidate orientations: geometry proposes them, and readers score them.
 
-`prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
-the shape from the best few and predicts its class and azimuth. Two more, which a network may have, predict the class
-without a candidate, and score candidates and classes from projections. The result is a distribution over classes and
-orientations. Everything is computed in the frame of a candidate or of the shape itself, so nothing depends on the
-shape's coordinates.
+`prepare` proposes up to 24 poses that rotate with the shape. A small reader, the scorer, scores each of them; a larger
+one reads the shape from the best few and predicts its class and azimuth. Two more, which a network may have, predict
+the class without a candidate, and score candidates and classes from projections. The result is a distribution over
+classes and orientations. Everything is computed in the frame of a candidate or of the shape itself, so nothing depends
+on the shape's coordinates.
+
+This network is not in the paper. Its output is that of the paper's last capsules, for each class an activation and a
+pose, but no votes are routed (Algorithm 1): the pose is one of the candidates, rotated to the likeliest azimuth.
 """
 
 import math
@@ -36,8 +39,8 @@ from .upright_learning import learn
 from .upright_reader import UprightReader
 
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
-_LIGHT = 0.5  # weight of the scorer's class scores relative to the reader's, if there is no other reader
-_SNAP = math.cos(math.radians(3))
+_SCORER_CLASSES = 0.5  # weight of the scorer's class scores relative to the reader's, if there is no other reader
+_LARGEST_TILT = math.cos(math.radians(3))  # the cosine of the largest change of the up direction by snapping
 
 
 @dataclass(frozen=True)
@@ -174,26 +177,27 @@ class UprightNet(Network):
         if not len(poses):
             poses = identity_like(positions)[None]
         scored = self.scorer.read_one(positions, normals, poses)
-        scores = scored.upright
-        order = scores.argsort(descending=True, stable=True)
-        likely = int((scores.softmax(0) >= _NEGLIGIBLE).sum())
+        probabilities = scored.upright.softmax(0)
+        order = scored.upright.argsort(descending=True, stable=True)
+        likely = int((probabilities >= _NEGLIGIBLE).sum())
         count = max(1, min(self.config.read, likely))
         best, rest = order[:count], order[count:]
         reading = self.reader.read_one(positions, normals, poses[best])
         facing, shares = self.face(poses[best], reading.harmonics, normals[0])
-        among, classes = reading.upright + scores[best], reading.scores
+        upright, classes = reading.upright + scored.upright[best], reading.scores
         if self.projections is not None:
-            upright, further, facing, shares = self.read_projections(positions, normals, facing, shares)
-            among, classes = among + upright, classes + further
-        # The scorer gives the probability that one of these is right; all readers together choose among them.
-        among = (0.5 * among).softmax(0)
-        chosen = among * scores.softmax(0)[best].sum()
+            further_upright, further, facing, shares = self.read_projections(positions, normals, facing, shares)
+            upright, classes = upright + further_upright, classes + further
+        # The scorer gives the probability that one of these is right; if so, `among` are the probabilities of each, by
+        # all readers together.
+        among = (0.5 * upright).softmax(0)
         classes = (classes + self._further_scores(scored.scores[None, best], positions, normals)[0]).softmax(-1)
         joint = among[:, None] * classes
         # For each class its likeliest candidate, with the likeliest azimuth.
         of_class = facing[:, 0][joint.argmax(0)]
         found = torch.cat((facing.flatten(0, 1), poses[rest]))
-        probability = torch.cat(((chosen[:, None] * shares).flatten(), scores.softmax(0)[rest]))
+        of_read = probabilities[best].sum() * among[:, None] * shares
+        probability = torch.cat((of_read.flatten(), probabilities[rest]))
         is_open = azimuth_is_open(reading.harmonics)[:, None].expand_as(shares).flatten()
         is_open = torch.cat((is_open, is_open.new_zeros(len(rest))))
         return Prediction(
@@ -231,19 +235,19 @@ class UprightNet(Network):
             further_upright, further, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
             upright, classes = upright + further_upright, classes + further
         facing = facing[:, 0].view(*best.shape, 4)
-        every = 0.5 * (upright.view(best.shape) + best_scores)
-        among = torch.where(likely, every, -math.inf).softmax(-1)
-        light = scored.scores.view(*there.shape, -1)
-        light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
-        classes = (classes.view_as(light) + self._further_scores(light, positions, normals)).softmax(-1)
+        upright = 0.5 * (upright.view(best.shape) + best_scores)
+        among = torch.where(likely, upright, -math.inf).softmax(-1)
+        of_scorer = scored.scores.view(*there.shape, -1)
+        of_scorer = of_scorer.gather(1, best[..., None].expand(-1, -1, of_scorer.shape[-1]))
+        classes = (classes.view_as(of_scorer) + self._further_scores(of_scorer, positions, normals)).softmax(-1)
         joint = among[..., None] * classes
-        chosen = joint.argmax(1)[..., None].expand(-1, -1, 4)
+        of_class = joint.argmax(1)[..., None].expand(-1, -1, 4)
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
-        return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
+        return Prediction(joint.sum(1), facing.gather(1, of_class), summary)
 
     @staticmethod
     def face(poses: Tensor, harmonics: Tensor, normals: Tensor, most: int = 4) -> tuple[Tensor, Tensor]:
-        """Rotate candidates about their up direction to where the shape may face, and snap them.
+        """Rotate candidates about their up direction to the azimuths that the shape may have, and snap them.
 
         Args:
             poses: (R, 4), candidates.
@@ -274,30 +278,30 @@ class UprightNet(Network):
         likely, share = facing[:, :2], shares[:, :2]
         read = self.projections(positions, normals, likely.flatten(0, 1))
         found = ProjectionReading(*(x.view(likely.shape[0], 2, *x.shape[1:]) for x in read))
-        odds = share.log() + found.facing
-        decided = odds.softmax(-1) * share.sum(-1, keepdim=True)
-        swapped = odds[:, 1:] > odds[:, :1]
+        scores = share.log() + found.facing
+        decided = scores.softmax(-1) * share.sum(-1, keepdim=True)
+        swapped = scores[:, 1:] > scores[:, :1]
         facing = torch.cat((torch.where(swapped[..., None], likely.flip(1), likely), facing[:, 2:]), 1)
         shares = torch.cat((torch.where(swapped, decided.flip(1), decided), shares[:, 2:]), 1)
         # A second azimuth of share 0 does not exist.
         weight = (share > 0).to(share.dtype) / (share > 0).sum(-1, keepdim=True)
-        upright, scores = (weight * found.upright).sum(-1), (weight[..., None] * found.scores).sum(1)
-        return upright, scores, facing, shares
+        upright, classes = (weight * found.upright).sum(-1), (weight[..., None] * found.scores).sum(1)
+        return upright, classes, facing, shares
 
-    def _further_scores(self, light: Tensor, positions: Tensor, normals: Tensor) -> Tensor:
+    def _further_scores(self, of_scorer: Tensor, positions: Tensor, normals: Tensor) -> Tensor:
         """Scores of the classes to add to those of the reader and of projections.
 
         These are the invariant reader's; without one, and without projections, they are the scorer's.
 
         Args:
-            light: (clouds, R, C), the scorer's.
+            of_scorer: (clouds, R, C).
             positions, normals: (clouds, N, 3).
 
         Returns:
             (clouds, R or 1, C).
         """
         if self.invariant is None:
-            return _LIGHT * light if self.projections is None else torch.zeros_like(light)
+            return _SCORER_CLASSES * of_scorer if self.projections is None else torch.zeros_like(of_scorer)
         scores: Tensor = self.invariant(positions, normals)
         return scores[:, None]
 
@@ -307,7 +311,7 @@ def _snapped(poses: Tensor, normals: Tensor) -> Tensor:
     kind = poses.dtype if is_exporting() else torch.float64  # onnxruntime lacks operators in float64
     snapped = snap_pose(poses.to(kind), normals.to(kind)).to(poses)
     z = torch.tensor([0.0, 0.0, 1.0], dtype=poses.dtype, device=poses.device)
-    same = (rotate(poses, z) * rotate(snapped, z)).sum(-1, keepdim=True) > _SNAP
+    same = (rotate(poses, z) * rotate(snapped, z)).sum(-1, keepdim=True) > _LARGEST_TILT
     return torch.where(same, snapped, poses)
 
 
