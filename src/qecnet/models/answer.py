@@ -59,6 +59,10 @@ class UpDirection(NamedTuple):
 class Answer:
     """The predicted class and orientation of a shape.
 
+    A network that compares candidates computes the joint probability of candidate and class. `activations` is its sum
+    over candidates, `poses` has for each class the likeliest candidate given this class, and the probabilities of
+    `verified` are for all classes together.
+
     Attributes:
         name: of the file or the cloud.
         classes: C names.
