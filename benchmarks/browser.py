@@ -109,9 +109,14 @@ class Page:
         return self["error"].find_element(By.TAG_NAME, "p").text if self["error"].is_displayed() else ""
 
     def settle(self) -> None:
-        """Wait until the response is up to date and drawn."""
+        """Wait until the response is up to date and drawn at full resolution."""
         self.wait(lambda: self.driver.find_element(By.TAG_NAME, "body").get_attribute("data-settled") == "true")
+        # Whether a picture is coarse is decided when it is drawn, so that has to come first.
+        self._await_frame()
         self.wait(lambda: self["view"].get_attribute("data-coarse") != "true")
+        self._await_frame()
+
+    def _await_frame(self) -> None:
         self.driver.execute_async_script("requestAnimationFrame(() => requestAnimationFrame(arguments[0]))")
 
     def wait(self, done: Callable[[], object]) -> None:

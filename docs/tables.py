@@ -358,6 +358,15 @@ def upright_parts() -> str:
     return _columns(_rows("upright_parts.csv"), {"answer by": "{part}", **up, "accuracy": "{accuracy:.1%}"})
 
 
+def snapping() -> str:
+    """What snapping does to the up directions that capsules vote for."""
+    columns = {"model": "`{model}`", "up direction of": "{pose}", "shapes": "{shapes}"}
+    columns |= {"within 5°": "{within_5:.1%}", "within 10°": "{within_10:.1%}", "off by over 90°": "{over_90:.1%}"}
+    poses = {"network": "the votes", "snapped": "the votes, snapped", "nearest candidate": "the nearest candidate"}
+    rows = [row | {"pose": poses[row["pose"]]} for row in _rows("snapping.csv")]
+    return _columns(rows, columns | {"median": "{median_degrees:.1f}°"})
+
+
 def vote_candidates() -> str:
     """Whether modes of votes would add the true up direction to the candidates."""
     columns = {"training shapes held out": "{shapes}", "number": "{number}"}

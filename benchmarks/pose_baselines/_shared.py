@@ -45,4 +45,7 @@ def import_package(name: str) -> Any:
     try:
         return importlib.import_module(name)
     except (ImportError, OSError) as error:
-        raise ValueError(f"{name} cannot be imported ({error}); pip install 'qecnet[baselines]'") from error
+        raise ValueError(
+            f"{name} cannot be imported ({error}); pip install 'qecnet[baselines]', and for open3d on Debian, "
+            "apt-get install libusb-1.0-0 libgl1"
+        ) from error

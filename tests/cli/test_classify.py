@@ -225,7 +225,17 @@ def test_json_lists_the_likely_orientations(run, library):
     shares = [candidate["probability"] for candidate in row["candidates"]]
     assert shares == sorted(shares, reverse=True)
     assert sum(shares[:-1]) < 0.9 < sum(shares) + 1e-3
-    assert all(len(candidate["pose"]) == 4 for candidate in row["candidates"])
+    answer = qecnet.load("upright").predict(library / "cloud.npy")
+    assert row["candidates"] == [candidate.describe() for candidate in answer.likely_candidates()]
+
+
+def test_json_says_which_candidates_may_face_any_way(run, tmp_path):
+    angle = torch.rand(2000, generator=torch.Generator().manual_seed(0)) * 6.2832
+    height = torch.rand(2000, generator=torch.Generator().manual_seed(1))
+    radius = 0.3 + 0.2 * height
+    write(tmp_path / "vase.xyz", PointCloud(torch.stack((radius * angle.cos(), radius * angle.sin(), height), -1)))
+    row = json.loads(run("classify", tmp_path / "vase.xyz", "--json", "--model", "upright").stdout)
+    assert row["candidates"][0]["any_azimuth"] is True
 
 
 def test_fast_answers_are_similar(run, library):

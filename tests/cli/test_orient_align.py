@@ -160,6 +160,14 @@ def test_a_dry_run_prints_what_a_run_writes_and_writes_nothing(run, folder):
     assert torch.allclose(rotate(rotation, points - centre) + centre, there, atol=1e-5), "the motion can be reproduced"
 
 
+def test_json_lists_the_likely_orientations(run, folder):
+    done = run("orient", folder / "turned.ply", "-o", folder / "out.ply", "--json", "--force-doubtful")
+    row = json.loads(done.stdout)
+    answer = qecnet.load("upright").predict(folder / "turned.ply")
+    assert row["candidates"] == [candidate.describe() for candidate in answer.likely_candidates()]
+    assert [*row["candidates"][0]] == ["pose", "probability", "any_azimuth"]
+
+
 def test_doubtful_files_are_written_only_if_forced(run, folder):
     arguments = ("orient", folder / "turned.ply", "-o", folder / "out.ply", "--min-confidence", "1")
     refused = run(*arguments)
@@ -223,6 +231,16 @@ def test_align_prints_the_motion_and_applies_it(run, folder, chair):
     there = as_mesh(read(folder / "turned.ply")).vertices
     assert (as_mesh(read(folder / "out.ply")).vertices - there).abs().amax() < 0.05
     assert float(said["residual"][0]) < 0.05
+
+
+def test_alignment_by_a_model_without_classes_has_no_labels(run, folder):
+    shapes = folder / "chair.ply", folder / "turned.ply", "--model", "upright"
+    row = json.loads(run("align", *shapes, "--json").stdout)
+    assert [row[name]["label"] for name in ("source", "target")] == [None, None]
+    assert all(0 < row[name]["confidence"] <= 1 for name in ("source", "target"))
+    source, target, *_ = run("align", *shapes).stdout.splitlines()
+    for line, name in ((source, "source"), (target, "target")):
+        assert line.split() == [name, "confidence", f"{row[name]['confidence']:.2f}"]
 
 
 def test_transform_only_prints_the_matrix(run, folder):

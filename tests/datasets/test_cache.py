@@ -330,6 +330,21 @@ def test_shapes_that_cameras_hardly_see_are_kept_whole(tmp_path):
     assert len(cache) == 1
 
 
+def test_implausible_viewpoints_of_files_are_ignored(tmp_path):
+    (tmp_path / "cap" / "train").mkdir(parents=True)
+    points = torch.nn.functional.normalize(torch.randn(600, 3, generator=torch.Generator().manual_seed(0)), dim=-1)
+    cap = PointCloud(points[points[:, 2] > 0.5])
+    below, inside = (torch.tensor([0.0, 0.0, height], dtype=torch.float64) for height in (-5, 0.8))
+    file = tmp_path / "cap" / "train" / "cap.pcd"
+    found = {}
+    for name, viewpoint in (("below", below), ("inside", inside), ("none", None)):
+        write(file, cap.seen_from(viewpoint))
+        every, config = open_dataset("caps", tmp_path), replace(SMALL, sign="camera")
+        found[name] = frame_cache(every, "train", tmp_path / name, config, workers=1, progress=False).points(0)
+    assert same(found["inside"], found["none"])
+    assert not same(found["below"], found["none"])
+
+
 def test_at_least_one_subsampling_is_whole(tmp_path):
     with pytest.raises(ValueError, match=r"views is 0\.9; at least one of 2 subsamplings must be of the whole shape"):
         frame_cache(make_furniture(2), "train", tmp_path, subsamplings=2, views=0.9)

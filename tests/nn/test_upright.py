@@ -1,5 +1,6 @@
 """The network that verifies candidates: what a rotation changes, what an azimuth does not, and what it learns."""
 
+import copy
 import math
 import re
 from dataclasses import replace
@@ -125,6 +126,19 @@ def test_without_classes_orientations_and_descriptors_stay():
     assert torch.equal(without.orientations.probabilities, with_classes.orientations.probabilities)
 
 
+def test_without_classes_a_candidate_from_which_a_class_is_recognised_counts_more():
+    """Classes that are always equally likely recognise nothing."""
+    network, points = make_network(projections=True), make_clouds()
+    blind = copy.deepcopy(network)
+    with torch.no_grad():
+        for name, parameter in blind.named_parameters():
+            if ".classes." in name:
+                parameter.zero_()
+    with torch.inference_mode():
+        sees, does_not = (one.without_classes()(points).orientations for one in (network, blind))
+    assert not torch.equal(sees.probabilities, does_not.probabilities)
+
+
 def test_a_known_up_is_the_only_candidate():
     network, points = make_network(), make_clouds()
     up = torch.tensor([0.6, 0.0, 0.8])
@@ -205,15 +219,15 @@ def read_two_azimuths(network, shares, second=1.0):
 
 def test_projections_decide_between_two_azimuths():
     network = make_network()
-    facing, (_, poses, shares) = read_two_azimuths(network, [0.5, 0.4, 0.1, 0.0])
+    facing, (_, _, poses, shares) = read_two_azimuths(network, [0.5, 0.4, 0.1, 0.0])
     torch.testing.assert_close(shares.sum(-1), torch.ones(1))
     assert shares[0, 0] >= shares[0, 1]
     assert torch.equal(poses[:, 2:], facing[:, 2:])
     assert torch.equal(shares[:, 2:], torch.tensor([[0.1, 0.0]]))
-    first = [read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][1][0, 0]]
+    first = [read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][2][0, 0]]
     with torch.no_grad():
         network.projections.facing.weight *= -1
-    first.append(read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][1][0, 0])
+    first.append(read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][2][0, 0])
     assert not torch.equal(*first)
     assert all(any(torch.equal(pose, given) for given in facing[0, :2]) for pose in first)
 
@@ -221,9 +235,9 @@ def test_projections_decide_between_two_azimuths():
 def test_an_azimuth_of_share_0_changes_nothing():
     network = make_network()
     one, other = (read_two_azimuths(network, [1.0, 0.0, 0.0, 0.0], second)[1] for second in (1.0, 2.5))
-    assert all(torch.equal(a, b) for a, b in zip(one[0], other[0], strict=True))
-    assert torch.equal(one[1][:, 0], other[1][:, 0])
-    assert torch.equal(one[2], torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
+    assert all(torch.equal(a, b) for a, b in zip(one[:2], other[:2], strict=True))
+    assert torch.equal(one[2][:, 0], other[2][:, 0])
+    assert torch.equal(one[3], torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
 
 
 @pytest.mark.parametrize("head", ["upright", "facing"])

@@ -98,7 +98,10 @@ def _note(text: str) -> None:
 
 def _print_json(found: Alignment, motion: Motion, output: Path | None, copied: list[Path]) -> None:
     shapes = {
-        name: {"label": answer.label, "confidence": round(answer.confidence, 4)}
+        name: {
+            "label": answer.label if answer.has_classes else None,
+            "confidence": round(answer.confidence, 4),
+        }
         for name, answer in (("source", found.source), ("target", found.target))
     }
     row = {
@@ -117,8 +120,9 @@ def _print_json(found: Alignment, motion: Motion, output: Path | None, copied: l
 def _print(found: Alignment, scaled: bool) -> None:
     from qecnet.algebra import to_matrix
 
-    typer.echo(f"source      {found.source.label}, confidence {found.source.confidence:.2f}")
-    typer.echo(f"target      {found.target.label}, confidence {found.target.confidence:.2f}")
+    for heading, answer in (("source", found.source), ("target", found.target)):
+        label = f"{answer.label}, " if answer.has_classes else ""
+        typer.echo(f"{heading:<11} {label}confidence {answer.confidence:.2f}")
     typer.echo(f"quaternion  {_numbers(found.rotation.tolist())}  (w x y z)")
     typer.echo(f"axis-angle  {angle_about_axis(found.rotation.tolist())}")
     for heading, row in zip(("matrix", "", ""), to_matrix(found.rotation).tolist(), strict=True):

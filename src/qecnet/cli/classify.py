@@ -22,7 +22,7 @@ from qecnet.schema import printable
 
 if TYPE_CHECKING:
     from qecnet.bulk import Columns
-    from qecnet.models import Answer, Candidate, Failure
+    from qecnet.models import Answer, Failure
 
 UNKNOWN = "unknown"
 _SCORE_DIGITS, _POSE_DIGITS = 4, 5
@@ -142,15 +142,10 @@ def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]
         "centre": [round(value, decimals) for value in result.centre.tolist()],
         "radius": round(result.radius, decimals),
         "symmetry": result.symmetry,
-        "candidates": [_describe_candidate(candidate) for candidate in result.likely_candidates()],
+        "candidates": [candidate.describe() for candidate in result.likely_candidates()],
         "milliseconds": round(result.milliseconds, 1),
         "scores": {label: round(score, _SCORE_DIGITS) for label, score in scores.items()},
     }
-
-
-def _describe_candidate(candidate: Candidate) -> dict[str, Any]:
-    pose = [round(value, _POSE_DIGITS) for value in candidate.pose.tolist()]
-    return {"pose": pose, "probability": round(candidate.probability, _SCORE_DIGITS)}
 
 
 def _describe(answer: Answer, min_confidence: float) -> dict[str, Any]:

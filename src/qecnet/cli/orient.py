@@ -187,6 +187,7 @@ def _write(
         "rotation": [round(value, 6) for value in rotation.tolist()],
         "centre": answer.centre.tolist(),
         "written": not dry_run,
+        "candidates": [candidate.describe() for candidate in answer.likely_candidates()],
         "copied": [str(path) for path in copied],
     }
 

@@ -10,7 +10,15 @@ import torch
 
 from qecnet.datasets.camera_views import TRAINING_CAMERA, sample_view
 from qecnet.datasets.dataset import Item, derive_seed
-from qecnet.geometry import Mesh, OrientedPoints, PointCloud, PrepareConfig, prepare, sample_points
+from qecnet.geometry import (
+    Mesh,
+    OrientedPoints,
+    PointCloud,
+    PrepareConfig,
+    drop_implausible_viewpoint,
+    prepare,
+    sample_points,
+)
 from qecnet.workers import in_order
 
 
@@ -47,7 +55,8 @@ def _record(number: int, item: Item, task: Task) -> bytes:
 def _subsample(shape: Mesh | PointCloud, s: int, task: Task, generator: torch.Generator) -> PointCloud:
     """The whole shape at one of several densities, or, in the last `task.views` subsamplings, a view of it.
 
-    For a shape that cameras hardly see, the result has all of its points instead of a view.
+    For a shape that cameras hardly see, the result has all of its points instead of a view. A file's viewpoint counts
+    where it counts in predictions.
     """
     wholes = task.subsamplings - task.views
     if s >= wholes:
@@ -56,4 +65,4 @@ def _subsample(shape: Mesh | PointCloud, s: int, task: Task, generator: torch.Ge
         except ValueError:
             s = 0
     thinned = task.thinnest ** (s / max(1, wholes - 1))
-    return sample_points(shape, task.config.points, generator, task.keep, thinned)
+    return drop_implausible_viewpoint(sample_points(shape, task.config.points, generator, task.keep, thinned))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from qecnet.datasets import NO_SYMMETRY, SymmetryGroup, symmetry_of
 from qecnet.nn import SAME_DIRECTION
 
 _SHARED = 0.2  # of the largest probability, from which on two orientations count as equally correct
+_POSE_DIGITS, _PROBABILITY_DIGITS = 5, 4  # decimals in JSON
 
 
 class Candidate(NamedTuple):
@@ -28,6 +29,18 @@ class Candidate(NamedTuple):
     pose: Tensor
     probability: float
     any_azimuth: bool = False
+
+    def describe(self) -> dict[str, Any]:
+        """Describe the candidate as the commands and the page give it in JSON.
+
+        Returns:
+            The attributes by name, the numbers rounded.
+        """
+        return {
+            "pose": [round(value, _POSE_DIGITS) for value in self.pose.tolist()],
+            "probability": round(self.probability, _PROBABILITY_DIGITS),
+            "any_azimuth": self.any_azimuth,
+        }
 
 
 class UpDirection(NamedTuple):
@@ -45,6 +58,10 @@ class UpDirection(NamedTuple):
 @dataclass(frozen=True, eq=False)
 class Answer:
     """The predicted class and orientation of a shape.
+
+    A network that compares candidates computes the joint probability of candidate and class. `activations` is its sum
+    over candidates, `poses` has for each class the likeliest candidate given this class, and the probabilities of
+    `verified` are for all classes together.
 
     Attributes:
         name: of the file or the cloud.

@@ -46,7 +46,7 @@ class Network(nn.Module, ABC):
         class_rows: names of the linear layers that have one row for each class.
         parts: names of the submodules that can be trained alone.
         posed_parts: those of them that learn orientations, also from shapes without a class.
-        mixed_parts: those that can be trained in mixed precision; they have the attribute `mixed_precision`.
+        mixed_parts: those that can be trained in mixed precision, see `use_mixed_precision`.
         only: the one of them that is trained; empty for the whole network.
         adjustable: fields of the configuration in which weights to start from may differ, as no parameter depends on
             them.
@@ -133,13 +133,11 @@ class Network(nn.Module, ABC):
         self.get_submodule(part).requires_grad_(True)
 
     def use_mixed_precision(self, on: bool = True) -> None:
-        """Compute products of `mixed_parts` in bfloat16 while they are trained, or no longer.
+        """Compute products of `mixed_parts` in bfloat16 while they are trained, or no longer; does nothing by default.
 
         Args:
             on: False for float32.
         """
-        for part in self.mixed_parts:
-            vars(self.get_submodule(part))["mixed_precision"] = on
 
     def read_less(self) -> None:
         """Trade a little accuracy for speed, if the network supports it; does nothing by default."""

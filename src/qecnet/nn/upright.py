@@ -1,10 +1,13 @@
 """The network that verifies candidate orientations: geometry proposes them, and readers score them.
 
-`prepare` proposes up to 24 poses that rotate with the shape. A small reader scores each of them; a larger one reads
-the shape from the best few and predicts its class and azimuth. Two more, which a network may have, predict the class
-without a candidate, and score candidates and classes from projections. The result is a distribution over classes and
-orientations. Everything is computed in the frame of a candidate or of the shape itself, so nothing depends on the
-shape's coordinates.
+`prepare` proposes up to 24 poses that rotate with the shape. A small reader, the scorer, scores each of them; a larger
+one reads the shape from the best few and predicts its class and azimuth. Two more, which a network may have, predict
+the class without a candidate, and score candidates and classes from projections. The result is a distribution over
+classes and orientations. Everything is computed in the frame of a candidate or of the shape itself, so nothing depends
+on the shape's coordinates.
+
+This network is not in the paper. Its output is that of the paper's last capsules, for each class an activation and a
+pose, but no votes are routed (Algorithm 1): the pose is one of the candidates, rotated to the likeliest azimuth.
 """
 
 import math
@@ -36,9 +39,9 @@ from .upright_learning import learn
 from .upright_reader import UprightReader
 
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
-_LIGHT = 0.5  # weight of the scorer's class scores relative to the reader's, if there is no other reader
+_SCORER_CLASSES = 0.5  # weight of the scorer's class scores relative to the reader's, if there is no other reader
 _READER, _FURTHER = 0.3, 0.6  # weights of the class scores of the reader, and of each other reader, if there are any
-_SNAP = math.cos(math.radians(3))
+_LARGEST_TILT = math.cos(math.radians(3))  # the cosine of the largest change of the up direction by snapping
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,10 @@ class UprightNet(Network):
         network.load_state_dict(reduced_summaries(self, clouds, rank))
         return network.eval()
 
+    def use_mixed_precision(self, on: bool = True) -> None:
+        if self.projections is not None:
+            self.projections.mixed_precision = on
+
     def read_less(self) -> None:
         self.config = replace(self.config, read=1)
 
@@ -168,34 +175,34 @@ class UprightNet(Network):
         if not len(poses):
             poses = identity_like(positions)[None]
         scored = self.scorer.read_one(positions, normals, poses)
-        scores = scored.upright
-        order = scores.argsort(descending=True, stable=True)
-        likely = int((scores.softmax(0) >= _NEGLIGIBLE).sum())
+        probabilities = scored.upright.softmax(0)
+        order = scored.upright.argsort(descending=True, stable=True)
+        likely = int((probabilities >= _NEGLIGIBLE).sum())
         count = max(1, min(self.config.read, likely))
         best, rest = order[:count], order[count:]
         reading = self.reader.read_one(positions, normals, poses[best])
         facing, shares = self.face(poses[best], reading.harmonics, normals[0])
-        among, projected = reading.upright + scores[best], None
+        upright, projected = reading.upright + scored.upright[best], None
         if self.projections is not None:
-            found, facing, shares = self.read_projections(positions, normals, facing, shares)
-            among, projected = among + found.upright, found.scores
+            further_upright, projected, facing, shares = self.read_projections(positions, normals, facing, shares)
+            upright = upright + further_upright
         seen, classes = self._class_scores(reading.scores, projected, scored.scores[best], positions, normals)
-        # The scorer gives the probability that one of these is right; all readers together choose among them.
-        among = (0.5 * among + _recognition(seen)).softmax(0)
-        chosen = among * scores.softmax(0)[best].sum()
-        classes = self._probabilities(classes)
-        joint = among[:, None] * classes
+        # The scorer gives the probability that one of these is right; if so, `among` are the probabilities of each, by
+        # all readers together.
+        among = (0.5 * upright + _recognition(seen)).softmax(0)
+        joint = among[:, None] * self._probabilities(classes)
         # For each class its likeliest candidate, with the likeliest azimuth.
         of_class = facing[:, 0][joint.argmax(0)]
-        every = torch.cat((facing.flatten(0, 1), poses[rest]))
-        probability = torch.cat(((chosen[:, None] * shares).flatten(), scores.softmax(0)[rest]))
+        found = torch.cat((facing.flatten(0, 1), poses[rest]))
+        of_read = probabilities[best].sum() * among[:, None] * shares
+        probability = torch.cat((of_read.flatten(), probabilities[rest]))
         is_open = azimuth_is_open(reading.harmonics)[:, None].expand_as(shares).flatten()
         is_open = torch.cat((is_open, is_open.new_zeros(len(rest))))
         return Prediction(
             joint.sum(0)[None],
             of_class[None],
             (among[:, None] * reading.summary).sum(0)[None],
-            orientations=Orientations.best(every, probability, is_open),
+            orientations=Orientations.best(found, probability, is_open),
             whole=Whole(reading.offset[among.argmax()][None], reading.growth[among.argmax()][None]),
         )
 
@@ -224,23 +231,22 @@ class UprightNet(Network):
         shape = (*best.shape, -1)
         if self.projections is not None:
             twice = [x.repeat_interleave(2, 0) for x in of_rows]
-            found, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
-            upright, projected = upright + found.upright, found.scores.view(shape)
+            further_upright, further, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
+            upright, projected = upright + further_upright, further.view(shape)
         facing = facing[:, 0].view(*best.shape, 4)
-        light = scored.scores.view(*there.shape, -1)
-        light = light.gather(1, best[..., None].expand(-1, -1, light.shape[-1]))
-        seen, classes = self._class_scores(reading.scores.view(shape), projected, light, positions, normals)
-        every = 0.5 * (upright.view(best.shape) + best_scores) + _recognition(seen)
-        among = torch.where(likely, every, -math.inf).softmax(-1)
-        classes = self._probabilities(classes)
-        joint = among[..., None] * classes
-        chosen = joint.argmax(1)[..., None].expand(-1, -1, 4)
+        of_scorer = scored.scores.view(*there.shape, -1)
+        of_scorer = of_scorer.gather(1, best[..., None].expand(-1, -1, of_scorer.shape[-1]))
+        seen, classes = self._class_scores(reading.scores.view(shape), projected, of_scorer, positions, normals)
+        upright = 0.5 * (upright.view(best.shape) + best_scores) + _recognition(seen)
+        among = torch.where(likely, upright, -math.inf).softmax(-1)
+        joint = among[..., None] * self._probabilities(classes)
+        of_class = joint.argmax(1)[..., None].expand(-1, -1, 4)
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
-        return Prediction(joint.sum(1), facing.gather(1, chosen), summary)
+        return Prediction(joint.sum(1), facing.gather(1, of_class), summary)
 
     @staticmethod
     def face(poses: Tensor, harmonics: Tensor, normals: Tensor, most: int = 4) -> tuple[Tensor, Tensor]:
-        """Rotate candidates about their up direction to where the shape may face, and snap them.
+        """Rotate candidates about their up direction to the azimuths that the shape may have, and snap them.
 
         Args:
             poses: (R, 4), candidates.
@@ -257,7 +263,7 @@ class UprightNet(Network):
 
     def read_projections(
         self, positions: Tensor, normals: Tensor, facing: Tensor, shares: Tensor
-    ) -> tuple[ProjectionReading, Tensor, Tensor]:
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Read projections from the two likeliest azimuths of each candidate, and decide between these again.
 
         Args:
@@ -265,37 +271,37 @@ class UprightNet(Network):
             facing, shares: (R, A, 4) and (R, A), see `face`.
 
         Returns:
-            The mean of the two readings, and the poses and their shares.
+            The mean scores of the up direction (R,) and of the classes (R, C), and the poses and their shares.
         """
         assert self.projections is not None
         likely, share = facing[:, :2], shares[:, :2]
         read = self.projections(positions, normals, likely.flatten(0, 1))
         found = ProjectionReading(*(x.view(likely.shape[0], 2, *x.shape[1:]) for x in read))
-        odds = share.log() + found.facing
-        decided = odds.softmax(-1) * share.sum(-1, keepdim=True)
-        swapped = odds[:, 1:] > odds[:, :1]
+        scores = share.log() + found.facing
+        decided = scores.softmax(-1) * share.sum(-1, keepdim=True)
+        swapped = scores[:, 1:] > scores[:, :1]
         facing = torch.cat((torch.where(swapped[..., None], likely.flip(1), likely), facing[:, 2:]), 1)
         shares = torch.cat((torch.where(swapped, decided.flip(1), decided), shares[:, 2:]), 1)
         # A second azimuth of share 0 does not exist.
         weight = (share > 0).to(share.dtype) / (share > 0).sum(-1, keepdim=True)
-        upright, score = ((weight * x).sum(-1) for x in (found.upright, found.facing))
-        return ProjectionReading(upright, score, (weight[..., None] * found.scores).sum(1)), facing, shares
+        upright, classes = (weight * found.upright).sum(-1), (weight[..., None] * found.scores).sum(1)
+        return upright, classes, facing, shares
 
     def _class_scores(
-        self, reader: Tensor, projected: Tensor | None, light: Tensor, positions: Tensor, normals: Tensor
+        self, reader: Tensor, projected: Tensor | None, of_scorer: Tensor, positions: Tensor, normals: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Combine the readers' scores of the classes.
 
         Args:
-            reader, projected, light: (..., R, C), of the reader, of projections if there are any, and of the scorer,
-                which counts only without them.
+            reader, projected, of_scorer: (..., R, C), of the reader, of projections if there are any, and of the
+                scorer, which counts only without them.
             positions, normals: (clouds, N, 3).
 
         Returns:
             The scores from each candidate, and these together with those of the invariant reader. (..., R, C)
         """
         weighted = _READER * reader if projected is None else _READER * reader + _FURTHER * projected
-        seen = reader + _LIGHT * light if projected is None else weighted
+        seen = reader + _SCORER_CLASSES * of_scorer if projected is None else weighted
         if self.invariant is None:
             return seen, seen
         invariant: Tensor = self.invariant(positions, normals)
@@ -320,7 +326,7 @@ def _snapped(poses: Tensor, normals: Tensor) -> Tensor:
     kind = poses.dtype if is_exporting() else torch.float64  # onnxruntime lacks operators in float64
     snapped = snap_pose(poses.to(kind), normals.to(kind)).to(poses)
     z = torch.tensor([0.0, 0.0, 1.0], dtype=poses.dtype, device=poses.device)
-    same = (rotate(poses, z) * rotate(snapped, z)).sum(-1, keepdim=True) > _SNAP
+    same = (rotate(poses, z) * rotate(snapped, z)).sum(-1, keepdim=True) > _LARGEST_TILT
     return torch.where(same, snapped, poses)
 
 

@@ -176,9 +176,7 @@ def _answer(answer: Answer) -> dict[str, Any]:
         "centre": answer.centre.tolist(),
         "up_confidence": answer.up_confidence,
         "candidates": [
-            {"pose": one.pose.tolist(), "probability": one.probability}
-            for one in answer.verified[:_MOST_CANDIDATES]
-            if one.probability >= _LEAST_PROBABILITY
+            one.describe() for one in answer.verified[:_MOST_CANDIDATES] if one.probability >= _LEAST_PROBABILITY
         ],
     }
 
