@@ -345,7 +345,7 @@ class CalibrationScores:
 
 @dataclass(frozen=True)
 class CalibrationSplit:
-    """Scores on one part of the data, before and after scaling by the temperature."""
+    """Scores on one part of the data, before and after calibration."""
 
     shapes: int
     views: int
@@ -359,8 +359,10 @@ class CalibrationResult(ModelResult):
 
     Attributes:
         rotations: number of rotated views of each test shape.
-        temperature: of the classes.
+        temperature: of the classes, for a whole shape; this and the next three are those of `qecnet.nn.Calibration`.
         orientation_temperature: of the candidates, of a network that compares any.
+        temperature_slope: of the classes' temperature in partiality.
+        orientation_temperature_slope: of the candidates' temperature.
         bins: of the expected calibration error.
         held_out: of all held-out shapes with a class, whole and, after training on views, as views.
         test: of the test split, upright and rotated.
@@ -376,6 +378,8 @@ class CalibrationResult(ModelResult):
     held_out: CalibrationSplit
     test: CalibrationSplit
     orientation_temperature: float = 1.0
+    temperature_slope: float = 0.0
+    orientation_temperature_slope: float = 0.0
     candidate_sets: dict[str, float] | None = None
 
 

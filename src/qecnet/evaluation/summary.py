@@ -198,11 +198,17 @@ def _(result: CalibrationResult) -> SummaryTable:
         for name, part in (("held out", result.held_out), ("test", result.test))
         for when, of in (("before", part.before), ("after", part.after))
     ]
-    title = f"Calibration ({result.protocol} protocol), temperature {result.temperature:g}"
+    title = f"Calibration ({result.protocol} protocol), temperature {_temperature(result)}"
     if result.candidate_sets:
         shares = ", ".join(f"{kind} {format_percent(share)}" for kind, share in result.candidate_sets.items())
-        title += f", of orientations {result.orientation_temperature:g}; right pose in 90% sets, held out: {shares}"
+        title += f", of orientations {_temperature(result, 'orientation_')}; right pose in 90% sets, held out: {shares}"
     return SummaryTable(title, ("shapes", "accuracy", "confidence", "ECE", "NLL"), rows)
+
+
+def _temperature(result: CalibrationResult, of: str = "") -> str:
+    """A temperature of classes or orientations, with its slope if it has one."""
+    value, slope = (getattr(result, f"{of}temperature{name}") for name in ("", "_slope"))
+    return f"{value:g}" + (f" (slope {slope:g} in partiality)" if slope else "")
 
 
 @summarize.register
