@@ -396,6 +396,11 @@ class ViewScores:
         centre: median distance of the predicted centre from the mean of the whole shape's points, in its radii.
         size: median relative error of the predicted radius.
         confidence: mean confidence of the class, and without the model's classes, of the up direction.
+        ece: expected calibration error of this confidence; an up direction is correct within 10°.
+        first_three: share with the up direction within 10° of one of the first three of `Answer.ups`.
+        set_holds_pose: share whose smallest set of candidates with 90% of the probability holds the pose in the
+            dataset, see `qecnet.nn.right_poses`; like the next, None for a network that compares no candidates.
+        set_size: mean number of candidates in these sets.
 
     What is None was not measured.
     """
@@ -411,6 +416,10 @@ class ViewScores:
     size: float | None = None
     accuracy_known_up: float | None = None
     confidence: float | None = None
+    ece: float | None = None
+    first_three: float | None = None
+    set_holds_pose: float | None = None
+    set_size: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
