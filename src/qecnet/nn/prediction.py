@@ -197,7 +197,8 @@ class Prediction:
         """
         if self.whole is None:
             return torch.zeros_like(self.activations[..., 0])
-        return self.whole.offset.norm(dim=-1).clamp(max=1)
+        distance: Tensor = self.whole.offset.norm(dim=-1)
+        return distance.clamp(max=1)
 
     @property
     def label(self) -> Tensor:
