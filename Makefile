@@ -105,6 +105,7 @@ benchmark: $(READY)
 	$(BIN)/python -m benchmarks.bench_workers
 	$(BIN)/python -m benchmarks.bench_training
 	$(BIN)/python -m benchmarks.bench_product
+	$(BIN)/python -m benchmarks.bench_views
 	$(BIN)/python -m benchmarks.bench_startup
 	$(BIN)/python -m benchmarks.hundred_poses
 
@@ -141,6 +142,9 @@ measure: browser
 	$(BENCHMARK).unknown "$(MODELNET40)"
 	$(BENCHMARK).elsewhere "$(FURNITURE)"
 	$(BENCHMARK).hundred_poses
+	$(BENCHMARK).bench_candidates
+	$(BENCHMARK).bench_views
+	$(BENCHMARK).bench_product
 	$(BENCHMARK).pose_baselines.partial --data "$(MODELNET10)"
 	$(BIN)/python tests/test_answers.py
 	for name in modelnet10 modelnet40; do $(BIN)/qec card results/$$name >/dev/null; done

@@ -128,6 +128,7 @@ def predictions(dataset, rng, views, accuracy, upright=False) -> Predictions:
         label=label,
         activations=activations.astype(np.float32),
         poses=poses.astype(np.float32),
+        partiality=np.zeros(count, np.float32),
         classes=tuple(dataset.classes),
     )
 
@@ -188,7 +189,9 @@ def _views(dataset, rng, protocol, views, accuracy):
     def scores(count, share):
         poses = {"up10": share - 0.1, "up_degrees": 2.5, "pose15": share - 0.2, "pose_degrees": 6.25}
         known = {"accuracy_known_up": share + 0.01, "pose15_known_up": share - 0.05}
-        return {"views": count, "accuracy": share, "centre": 0.1, "size": 0.05, "confidence": 0.7} | poses | known
+        sets = {"ece": 0.02, "first_three": share, "set_holds_pose": 0.9, "set_size": 3.5}
+        rest = {"views": count, "accuracy": share, "centre": 0.1, "size": 0.05, "confidence": 0.7}
+        return rest | poses | known | sets
 
     groups = {"whole": scores(shapes, accuracy), "views": scores(shapes - 1, accuracy - 0.2)}
     kinds = {f"{name}_by_kind": dict.fromkeys(dataset.classes, scores(2, groups[name]["accuracy"])) for name in groups}

@@ -49,11 +49,12 @@ def test_held_out_shapes_are_those_of_training(tmp_path):
         _held_out(Measurement(model, dataset, tmp_path), None)
 
 
-def test_write_calibration_changes_only_the_temperatures(tmp_path):
+def test_write_calibration_changes_only_the_calibration(tmp_path):
     path = tmp_path / "weights.safetensors"
     save_network(path, QECNet(QECConfig(2)), ["a", "b"], {"settings": {"seed": 3}, "temperature": 1.0})
     before, about = read_tensors(path)
-    write_calibration(path, Calibration(0.5, 2.0))
+    write_calibration(path, Calibration(0.5, 2.0, 0.25, -1.0))
     after, now = read_tensors(path)
-    assert now == about | {"temperature": 0.5, "orientation_temperature": 2.0}
+    temperatures = {"temperature": 0.5, "orientation_temperature": 2.0}
+    assert now == about | temperatures | {"temperature_slope": 0.25, "orientation_temperature_slope": -1.0}
     assert all(torch.equal(after[name], before[name]) for name in before)

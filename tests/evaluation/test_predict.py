@@ -141,6 +141,16 @@ def test_stored_predictions_are_reused_unless_something_changed(model, dataset, 
     assert equal(changed.predict("p", VIEWS), other)
 
 
+def test_predictions_of_earlier_versions_are_read_as_of_whole_shapes(model, dataset, tmp_path):
+    found, into = measurement(model, dataset, tmp_path).predict("p", VIEWS), tmp_path / "p.npz"
+    with np.load(into) as arrays:
+        older = {name: arrays[name] for name in arrays if name != "partiality"}
+    np.savez(into, **older)
+    read = read_predictions(into)[1]
+    assert not read.partiality.any()
+    assert equal(read, replace(found, partiality=read.partiality))
+
+
 def test_views_of_a_subset_equal_those_of_the_whole_split(model, dataset, tmp_path):
     whole = measurement(model, dataset, tmp_path).predict("all", VIEWS)
     few = measurement(model, dataset, tmp_path, shapes=[1, 4]).predict("few", VIEWS)

@@ -64,7 +64,9 @@ def model(request):
     networks = {"features": (FeatureNet, FEATURES), "upright": (UprightNet, UPRIGHT), "paper": (QECNet, PAPER)}
     kind, config = networks[request.param]
     prepared = replace(CONFIG, candidates=kind.reads_candidates)
-    return Model("untrained", kind(config), ("a", "b", "c"), prepared, calibration=Calibration(0.5))
+    return Model(
+        "untrained", kind(config), ("a", "b", "c"), prepared, calibration=Calibration(0.5, temperature_slope=2.0)
+    )
 
 
 def batches(model):

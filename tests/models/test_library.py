@@ -458,7 +458,7 @@ def test_a_library_of_other_weights_is_refused_or_replaced(small_model, tmp_path
     with edit_library(tmp_path / "index", small_model) as library:
         library.add(make_entries(make_answers(small_model, 3)))
     other = qecnet.load(small_model.name)
-    other.calibration = Calibration(2.0)
+    other.calibration = Calibration(small_model.calibration.temperature, temperature_slope=1.0)
     with pytest.raises(ValueError, match=r"was made with other weights .*; replace it with --force"):
         edit_library(tmp_path / "index", other)
     with edit_library(tmp_path / "index", other, replace=True) as library:

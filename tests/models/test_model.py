@@ -2,7 +2,7 @@
 
 import subprocess
 import sys
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import benchmarks.baselines  # noqa: F401  (registers a network without poses)
@@ -146,6 +146,16 @@ def test_the_temperature_is_read_from_the_file(model, tmp_path):
     about = {"settings": settings, "temperature": 0.25}
     save_network(tmp_path / "weights.safetensors", model.network, model.classes, about)
     assert qecnet.load(tmp_path).calibration.temperature == 0.25
+
+
+def test_the_calibration_is_read_as_it_was_written(model, tmp_path):
+    path, calibration = tmp_path / "weights.safetensors", Calibration(0.5, 2.0, 0.25, -1.0)
+    about = {"settings": {"points": 500, "frames": 64, "method": "centred"}} | asdict(calibration)
+    save_network(path, model.network, list(model.classes), about)
+    assert qecnet.load(tmp_path).calibration == calibration
+    save_network(path, model.network, list(model.classes), about | {"temperature_slope": 6.0})
+    with pytest.raises(ValueError, match=r"weights\.safetensors: .*temperature_slope is 6.0; .* from -5 to 5"):
+        qecnet.load(tmp_path)
 
 
 @pytest.mark.parametrize("temperature", [0, -1.0, float("nan"), float("inf"), True, None, "warm"])

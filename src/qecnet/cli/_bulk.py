@@ -7,6 +7,7 @@ import pickle
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
+from dataclasses import asdict
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -83,7 +84,7 @@ def run_bulk(
         raise ValueError(f"{results}: exists already, without its journal {path.name}; choose another name")
     values = json.dumps({**work.options, **settings})
     model = work.model
-    key = f"{hash_model(model)}-{model.calibration.temperature}-{model.calibration.orientation_temperature}"
+    key = "-".join(map(str, (hash_model(model), *asdict(model.calibration).values())))
     origin = Origin(command, model.name, key, values, columns)
     failures, earlier = (FailureLog("the column error of the results") for _ in range(2))
     keep = planning.pop("keep", None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -187,8 +187,9 @@ def calibration(
 
     Example: qec evaluate calibration runs/x --data PATH
 
-    Temperatures of classes and orientations are fitted on the held-out part of the training split, as at the end of
-    training, and written to the run's weights.safetensors. Prints the calibration error before and after.
+    Temperatures of classes and orientations, and how they grow from whole shapes to views, are fitted on the held-out
+    part of the training split, as at the end of training, and written to the run's weights.safetensors. Prints the
+    calibration error before and after.
     """
     from qecnet.datasets import open_dataset
     from qecnet.evaluation import measure_calibration, write_calibration, write_result
@@ -200,7 +201,7 @@ def calibration(
         raise ValueError(f"{measurement.model.name}: was also trained on {name}; give it with --unlabelled-data")
     unlabelled = open_dataset(name, unlabelled_data) if name else None
     found = measure_calibration(measurement, rotations, unlabelled)
-    calibration = Calibration(found.temperature, found.orientation_temperature)
+    calibration = Calibration(**{field.name: getattr(found, field.name) for field in fields(Calibration)})
     write_calibration(weights_file(measurement.model.name), calibration)
     print_summary(write_result(measurement.folder, found))
 

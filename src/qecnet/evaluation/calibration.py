@@ -19,7 +19,7 @@ from qecnet.evaluation.results import CalibrationResult, CalibrationSplit
 from qecnet.evaluation.rows import map_shapes
 from qecnet.files import read_tensors, write_tensors
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare, sample_points
-from qecnet.nn import Calibration, Network, Prediction, apply_temperature, fit_calibration, right_poses
+from qecnet.nn import Calibration, Network, Prediction, fit_calibration, right_poses
 
 _SHARE = 0.9  # of the probability that candidate sets have
 
@@ -54,18 +54,19 @@ def measure_calibration(
     calibration = fit_calibration(predictions, labels, torch.cat(turns))
     test = measurement.predict_test_views(rotations)
     named, classed = labels >= 0, sum(label >= 0 for _, label in held)
-    activations = torch.cat([prediction.activations for prediction in predictions])
+    activations, partiality = (
+        torch.cat([getattr(one, name) for one in predictions])[named] for name in ("activations", "partiality")
+    )
     return CalibrationResult(
         **measurement.describe(test),
         rotations=rotations,
         **asdict(calibration),
         bins=CALIBRATION_BINS,
-        held_out=_score(classed, activations[named], labels[named], calibration.temperature),
+        held_out=_score(classed, calibration, activations, partiality, labels[named]),
         test=_score(
             len(np.unique(test.shape)),
-            torch.from_numpy(test.activations),
-            torch.from_numpy(test.label),
-            calibration.temperature,
+            calibration,
+            *map(torch.from_numpy, (test.activations, test.partiality, test.label)),
         ),
         candidate_sets=_score_sets(predictions, turns, calibration),
     )
@@ -103,11 +104,13 @@ def _predict_shape(
     return pickle.dumps((found, turns))
 
 
-def _score(shapes: int, activations: Tensor, labels: Tensor, temperature: float) -> CalibrationSplit:
+def _score(
+    shapes: int, calibration: Calibration, activations: Tensor, partiality: Tensor, labels: Tensor
+) -> CalibrationSplit:
     """Score before and after; before, the activations are only made to add up to 1."""
     scored = (
-        score_calibration(apply_temperature(activations.double(), t).numpy(), labels.numpy())
-        for t in (1.0, temperature)
+        score_calibration(one.class_probabilities(activations.double(), partiality.double()).numpy(), labels.numpy())
+        for one in (Calibration(), calibration)
     )
     return CalibrationSplit(shapes, len(labels), *scored)
 
@@ -118,9 +121,9 @@ def _score_sets(
     """How often the fewest candidates with 90% of the probability contain a right pose, of whole shapes and views."""
     held: dict[str, list[bool]] = {}
     for prediction, q in zip(predictions, turns, strict=True):
-        if (found := prediction.orientations) is None:
+        if (found := calibration.apply(prediction).orientations) is None:
             return None
-        shares = found.calibrated_probabilities(calibration.orientation_temperature).double()
+        shares = found.probabilities.double()
         in_set = (shares.cumsum(-1) - shares < _SHARE) & (shares > 0)
         holds = (in_set & right_poses(found.poses.double(), q, found.any_azimuth)).any(-1)
         for kind, one in zip(("whole", "views"), holds.tolist(), strict=False):

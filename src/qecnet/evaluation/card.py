@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -42,7 +43,7 @@ def write_card(folder: Path) -> str:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    environment.filters |= {"percent": format_percent, "count": "{:,}".format}
+    environment.filters |= {"percent": format_percent, "count": "{:,}".format, "exp": math.exp}
     return environment.get_template("card.md.jinja").render(
         run=run,
         unlabelled=_list_unlabelled(run),

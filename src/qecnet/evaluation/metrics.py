@@ -146,24 +146,40 @@ def group_errors(angles: ArrayLike, symmetric: ArrayLike, truth: ArrayLike, clas
 def score_calibration(probabilities: Array, labels: Array) -> CalibrationScores:
     """Compare confidence with accuracy.
 
-    The expected calibration error is the mean distance between confidence and accuracy in 15 bins of equal width,
-    weighted by their views.
-
     Args:
         probabilities: (V, C).
         labels: (V,) true labels.
     """
     confidence, right = probabilities.max(-1), probabilities.argmax(-1) == labels
-    place = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
-    bins = [(confidence[place == b].mean(), right[place == b].mean(), (place == b).sum()) for b in np.unique(place)]
     of_label = probabilities[np.arange(len(labels)), labels]
     return CalibrationScores(
         float(right.mean()),
         float(confidence.mean()),
-        float(sum(abs(sure - share) * count for sure, share, count in bins) / len(labels)),
+        calibration_error(confidence, right),
         float(-np.log(np.maximum(of_label, np.finfo(np.float64).tiny)).mean()),
-        tuple((float(sure), float(share), int(count)) for sure, share, count in bins),
+        _bin_confidence(confidence, right),
     )
+
+
+def calibration_error(confidence: Array, right: Array) -> float:
+    """Compute the expected calibration error: the mean distance between confidence and accuracy.
+
+    Args:
+        confidence: (V,), 0 to 1, in 15 bins of equal width, which are weighted by their views.
+        right: (V,) whether each view was predicted correctly.
+
+    Returns:
+        The error, 0 to 1.
+    """
+    bins = _bin_confidence(confidence, right)
+    return sum(abs(sure - share) * count for sure, share, count in bins) / len(confidence)
+
+
+def _bin_confidence(confidence: Array, right: Array) -> tuple[tuple[float, float, int], ...]:
+    """The mean confidence, the accuracy and the number of views of each bin that has any."""
+    place = np.minimum((confidence * CALIBRATION_BINS).astype(int), CALIBRATION_BINS - 1)
+    chosen = [place == number for number in np.unique(place)]
+    return tuple((float(confidence[one].mean()), float(right[one].mean()), int(one.sum())) for one in chosen)
 
 
 def bootstrap_interval(values: Array, shape: Array, seed: int) -> tuple[float, float]:

@@ -32,6 +32,7 @@ class Predictions:
         label: (V,) the true class, an index into `classes`.
         activations: (V, C) float32, of these classes.
         poses: (V, 2, 4) float32 WXYZ, of the predicted class and of the true one.
+        partiality: (V,) float32, see `qecnet.nn.Prediction.partiality`; zeros in files of earlier versions.
         classes: their names.
     """
 
@@ -44,6 +45,7 @@ class Predictions:
     label: NDArray[np.int64]
     activations: NDArray[np.float32]
     poses: NDArray[np.float32]
+    partiality: NDArray[np.float32]
     classes: tuple[str, ...]
 
     @property
@@ -79,7 +81,8 @@ def read_predictions(path: Path) -> tuple[str, Predictions]:
     """
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
-            rows: dict[str, Any] = {f.name: arrays[f.name] for f in fields(Predictions)}
+            stored: dict[str, Any] = {"partiality": np.zeros(len(arrays["shape"]), np.float32), **arrays}
+            rows = {f.name: stored[f.name] for f in fields(Predictions)}
             return str(arrays["key"]), Predictions(**rows | {"classes": tuple(rows["classes"].tolist())})
     except (OSError, KeyError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise ValueError(f"{path}: holds no predictions, or is damaged ({error}); measure again") from error
@@ -97,6 +100,7 @@ def prediction_row(classes: int) -> np.dtype[np.void]:
             ("label", "<i8"),
             ("activations", "<f4", classes),
             ("poses", "<f4", (2, 4)),
+            ("partiality", "<f4"),
         ]
     )
 
@@ -119,7 +123,7 @@ def predict_shape(network: Network, job: ViewJob, number: int, label: int, item:
     rows["resampling"] = [view.resampling for view in job.views]
     rows["turn"] = [view.turn for view in job.views]
     rows["rotation"] = [job.sampler.rotation(number, view).numpy() for view in job.views]
-    rows["activations"] = activations.numpy()
+    rows["activations"], rows["partiality"] = activations.numpy(), prediction.partiality.numpy()
     each = torch.arange(len(poses))
     rows["poses"] = torch.stack([poses[each, activations.argmax(-1)], poses[:, label]], 1).numpy()
     return rows.tobytes()

@@ -345,7 +345,7 @@ class CalibrationScores:
 
 @dataclass(frozen=True)
 class CalibrationSplit:
-    """Scores on one part of the data, before and after scaling by the temperature."""
+    """Scores on one part of the data, before and after calibration."""
 
     shapes: int
     views: int
@@ -359,8 +359,10 @@ class CalibrationResult(ModelResult):
 
     Attributes:
         rotations: number of rotated views of each test shape.
-        temperature: of the classes.
+        temperature: of the classes, for a whole shape; this and the next three are those of `qecnet.nn.Calibration`.
         orientation_temperature: of the candidates, of a network that compares any.
+        temperature_slope: of the classes' temperature in partiality.
+        orientation_temperature_slope: of the candidates' temperature.
         bins: of the expected calibration error.
         held_out: of all held-out shapes with a class, whole and, after training on views, as views.
         test: of the test split, upright and rotated.
@@ -376,6 +378,8 @@ class CalibrationResult(ModelResult):
     held_out: CalibrationSplit
     test: CalibrationSplit
     orientation_temperature: float = 1.0
+    temperature_slope: float = 0.0
+    orientation_temperature_slope: float = 0.0
     candidate_sets: dict[str, float] | None = None
 
 
@@ -392,6 +396,11 @@ class ViewScores:
         centre: median distance of the predicted centre from the mean of the whole shape's points, in its radii.
         size: median relative error of the predicted radius.
         confidence: mean confidence of the class, and without the model's classes, of the up direction.
+        ece: expected calibration error of this confidence; an up direction is correct within 10°.
+        first_three: share with the up direction within 10° of one of the first three of `Answer.ups`.
+        set_holds_pose: share whose smallest set of candidates with 90% of the probability holds the pose in the
+            dataset, see `qecnet.nn.right_poses`; like the next, None for a network that compares no candidates.
+        set_size: mean number of candidates in these sets.
 
     What is None was not measured.
     """
@@ -407,6 +416,10 @@ class ViewScores:
     size: float | None = None
     accuracy_known_up: float | None = None
     confidence: float | None = None
+    ece: float | None = None
+    first_three: float | None = None
+    set_holds_pose: float | None = None
+    set_size: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

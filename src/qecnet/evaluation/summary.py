@@ -198,11 +198,17 @@ def _(result: CalibrationResult) -> SummaryTable:
         for name, part in (("held out", result.held_out), ("test", result.test))
         for when, of in (("before", part.before), ("after", part.after))
     ]
-    title = f"Calibration ({result.protocol} protocol), temperature {result.temperature:g}"
+    title = f"Calibration ({result.protocol} protocol), temperature {_temperature(result)}"
     if result.candidate_sets:
         shares = ", ".join(f"{kind} {format_percent(share)}" for kind, share in result.candidate_sets.items())
-        title += f", of orientations {result.orientation_temperature:g}; right pose in 90% sets, held out: {shares}"
+        title += f", of orientations {_temperature(result, 'orientation_')}; right pose in 90% sets, held out: {shares}"
     return SummaryTable(title, ("shapes", "accuracy", "confidence", "ECE", "NLL"), rows)
+
+
+def _temperature(result: CalibrationResult, of: str = "") -> str:
+    """A temperature of classes or orientations, with its slope if it has one."""
+    value, slope = (getattr(result, f"{of}temperature{name}") for name in ("", "_slope"))
+    return f"{value:g}" + (f" (slope {slope:g} in partiality)" if slope else "")
 
 
 @summarize.register
@@ -234,7 +240,8 @@ def summarize_views(result: ViewsResult) -> SummaryTable:
 def _(result: ViewsResult) -> SummaryTable:
     orientation = "orientation within 15°"
     head = (
-        *("input", "number", "accuracy", "mean confidence", "up within 10°", orientation),
+        *("input", "number", "accuracy", "mean confidence", "ECE", "up within 10°", "10°, first three"),
+        *("median up error", orientation, "median orientation error", "90% set: pose", "poses in it"),
         *("accuracy, known up", f"{orientation}, known up", "centre error, radii", "size error"),
     )
     title = f"Views of one side, {result.dataset} {_describe(result)}"
@@ -248,5 +255,13 @@ def _(result: ViewsResult) -> SummaryTable:
 
 
 def _view_cells(name: str, of: ViewScores) -> list[str]:
-    shares = (of.accuracy, of.confidence, of.up10, of.pose15, of.accuracy_known_up, of.pose15_known_up)
-    return [name, f"{of.views:,}", *map(format_percent, shares), f"{of.centre:.2f}", format_percent(of.size)]
+    first = (of.accuracy, of.confidence, of.ece, of.up10, of.first_three)
+    orientation = (format_percent(of.pose15), f"{of.pose_degrees:.1f}°", *_set_cells(of))
+    known = map(format_percent, (of.accuracy_known_up, of.pose15_known_up))
+    place = (f"{of.centre:.2f}", format_percent(of.size))
+    return [name, f"{of.views:,}", *map(format_percent, first), f"{of.up_degrees:.1f}°", *orientation, *known, *place]
+
+
+def _set_cells(of: ViewScores) -> list[str]:
+    """How often the 90% sets of candidates hold the pose, and how many candidates they have."""
+    return [format_percent(of.set_holds_pose), DASH if of.set_size is None else f"{of.set_size:.1f}"]

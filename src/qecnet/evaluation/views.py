@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import NO_SYMMETRY, Item, derive_seed, sample_view, symmetry_of
 from qecnet.evaluation.forms import FORMS, name_form
 from qecnet.evaluation.measurement import CountedViews, Measurement
+from qecnet.evaluation.metrics import calibration_error
 from qecnet.evaluation.results import ViewScores, ViewsResult
 from qecnet.evaluation.rows import hash_inputs
 from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_distance
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import sample_points
-from qecnet.models import Model
+from qecnet.models import Answer, Model
+from qecnet.nn import SAME_DIRECTION, right_poses
 
 SHARES = (0.0, 0.3, 0.4, 0.5, 1.0)
 """Bounds of the groups of views by the share of the surface that is visible."""
@@ -37,6 +41,9 @@ _ROW = np.dtype(
         ("correct", "?"),
         ("correct_known_up", "?"),
         ("confidence", "<f8"),
+        ("first_three", "?"),
+        ("set_holds_pose", "?"),
+        ("set_size", "<i8"),
         ("up", "<f8"),
         ("pose", "<f8"),
         ("pose_known_up", "<f8"),
@@ -44,13 +51,17 @@ _ROW = np.dtype(
         ("size", "<f8"),
     ]
 )
-"""What was predicted of a whole shape or of a view; all zeros from `points` on if there is no answer."""
+"""What was predicted of a whole shape or of a view; all zeros from `points` on if there is no answer.
+
+The size of the set of candidates is 0 for a network that compares none.
+"""
 
 
 def measure_views(measurement: Measurement) -> ViewsResult:
     """Predict each test shape twice, whole and as one camera sees it, each in a random pose of its own.
 
-    A dataset that shares no class with the model is measured by orientation alone, and grouped by form (`name_form`).
+    A dataset that shares no class with the model is measured by orientation alone, and grouped by form (`name_form`);
+    a model that can do without its classes is measured without them, as `qec orient` uses it.
 
     Args:
         measurement: what is measured, and how; the protocol is "strict".
@@ -66,6 +77,10 @@ def measure_views(measurement: Measurement) -> ViewsResult:
         raise ValueError(f"{model.name}: its network predicts no pose; measure its classification instead")
     items = dataset.items("test")
     common = tuple(name for name in dataset.classes if name in model.classes)
+    if not common:
+        with suppress(ValueError):  # its network needs classes
+            model = model.without_classes()
+            measurement = replace(measurement, model=model)
     numbers = range(len(items)) if measurement.shapes is None else measurement.shapes
     numbers = [n for n in numbers if not common or dataset.classes[items[n].label] in common]
     kinds = dataset.classes if common else FORMS
@@ -121,6 +136,8 @@ def _measure_shape(model: Model, seed: int, number: int, item: Item, classes: Se
         if classes:
             row["correct"], row["correct_known_up"] = (a.label == classes[item.label] for a in (answer, known_up))
         row["confidence"] = answer.confidence if classes else answer.up_confidence
+        row["first_three"] = any(float(one.direction @ up) >= SAME_DIRECTION for one in answer.ups[:3])
+        row["set_holds_pose"], row["set_size"] = _look_at_set(answer, q)
         row["up"] = float((rotate(answer.pose, _UP) @ up).clamp(-1, 1).arccos().rad2deg())
         row["pose"], row["pose_known_up"] = (
             float(np.rad2deg(symmetric_distance(one.pose, IDENTITY, q, group))) for one in (answer, known_up)
@@ -128,6 +145,15 @@ def _measure_shape(model: Model, seed: int, number: int, item: Item, classes: Se
         row["centre"] = float((answer.centre - rotate(q, middle)).norm()) / radius
         row["size"] = abs(answer.radius / radius - 1)
     return rows.tobytes()
+
+
+def _look_at_set(answer: Answer, rotation: Tensor) -> tuple[bool, int]:
+    """Whether the set of candidates holds the pose in the dataset, and its size; none from a network without any."""
+    if not answer.verified:
+        return False, 0
+    held = answer.likely_candidates()
+    poses, is_open = torch.stack([one.pose for one in held]), torch.tensor([one.any_azimuth for one in held])
+    return bool(right_poses(poses, rotation, is_open).any()), len(held)
 
 
 def _group(rows: NDArray[np.void], is_named: bool) -> dict[str, ViewScores]:
@@ -147,11 +173,16 @@ def _by_kind(rows: NDArray[np.void], kinds: Sequence[str], is_named: bool) -> di
 
 def _score(rows: NDArray[np.void], is_named: bool) -> ViewScores:
     """Scores of one row or more; without accuracy where the model has none of the classes."""
+    right, with_sets = rows["correct"] if is_named else rows["up"] <= 10, rows[rows["set_size"] > 0]
     return ViewScores(
         views=len(rows),
         accuracy=float(rows["correct"].mean()) if is_named else None,
         accuracy_known_up=float(rows["correct_known_up"].mean()) if is_named else None,
         confidence=float(rows["confidence"].mean()),
+        ece=calibration_error(rows["confidence"], right),
+        first_three=float(rows["first_three"].mean()),
+        set_holds_pose=float(with_sets["set_holds_pose"].mean()) if len(with_sets) else None,
+        set_size=float(with_sets["set_size"].mean()) if len(with_sets) else None,
         up10=float((rows["up"] <= 10).mean()),
         up_degrees=float(np.median(rows["up"])),
         pose15=float((rows["pose"] <= 15).mean()),

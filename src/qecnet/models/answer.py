@@ -66,7 +66,7 @@ class Answer:
     Attributes:
         name: of the file or the cloud.
         classes: C names.
-        activations: (C,), calibrated probabilities of the classes (`qecnet.nn.apply_temperature`).
+        activations: (C,), calibrated probabilities of the classes (`qecnet.nn.Calibration`).
         poses: (C, 4) WXYZ, float64: rotate the canonical shape of each class into this one.
         descriptor: (D,), of length 1; invariant to rotation, and similar for similar shapes.
         centre: (3,), float64, of the shape in its own coordinates. For a scan of one side, centre and radius are

@@ -22,7 +22,6 @@ from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.geometry import OrientedPoints
 from qecnet.models.inputs import prepare_shape
 from qecnet.models.model import Model
-from qecnet.nn import apply_temperature
 
 INPUTS = ("positions", "frames", "valid")
 """Positions (B, N, 3) float32, their frames (B, N, 4) float32 WXYZ, and whether each frame is valid (B, N) bool."""
@@ -41,13 +40,13 @@ class ExportModule(nn.Module):
     """A network between plain tensors, for `torch.export`; the batch may have any size.
 
     Args:
-        model: the model whose network and temperature are used.
+        model: the model whose network and calibration are used.
     """
 
     def __init__(self, model: Model) -> None:
         super().__init__()
         self.network = model.network
-        self.temperature = model.calibration.temperature
+        self.calibration = model.calibration
 
     def forward(
         self, positions: Tensor, frames: Tensor, valid: Tensor, candidates: Tensor | None = None
@@ -66,8 +65,8 @@ class ExportModule(nn.Module):
         points = OrientedPoints.from_frames(positions, frames, valid)
         if candidates is not None:
             points = replace(points, candidates=candidates)
-        said = self.network(points)
-        return apply_temperature(said.activations, self.temperature), canonicalize(said.poses)
+        said = self.calibration.apply(self.network(points))
+        return said.activations, canonicalize(said.poses)
 
     def dynamic_shapes(self) -> tuple[dict[int, Any], ...]:
         """Get the dynamic shapes for `torch.export.export`: the first axis of each input is the batch."""

@@ -20,7 +20,7 @@ from qecnet.models.answer import Alignment, Answer, Candidate, Failure, relative
 from qecnet.models.inputs import Shape, check_list, prepare_file, prepare_shape, sample_shape
 from qecnet.models.refine import refine_alignment, residual
 from qecnet.models.units import find_units
-from qecnet.nn import Calibration, Network, Prediction, apply_temperature
+from qecnet.nn import Calibration, Network, Prediction
 from qecnet.triples import Triple, parse_direction, parse_point
 from qecnet.workers import in_order, one_thread
 
@@ -251,6 +251,18 @@ class Model:
         """Whether the network predicts poses; some baselines only classify."""
         return self.network.has_poses
 
+    def without_classes(self) -> Model:
+        """Copy the model with one class for all shapes, as `upright` is one of `modelnet40`.
+
+        Returns:
+            A model that predicts orientations only.
+
+        Raises:
+            ValueError: if the network predicts no orientations without classes.
+        """
+        network = self.network.without_classes()
+        return Model(self.name, network, ("object",), self.config, self.calibration, self.settings)
+
     def setting(self, name: str) -> Any:
         """Get a setting of the training.
 
@@ -279,11 +291,12 @@ class Model:
         if not prepared:
             return []
         start = perf_counter()
-        prediction = self.predict_points(OrientedPoints.stack([points for _, points, _ in prepared]), up)
-        activations = apply_temperature(prediction.activations.cpu(), self.calibration.temperature)
+        clouds = OrientedPoints.stack([points for _, points, _ in prepared])
+        prediction = self.calibration.apply(self.predict_points(clouds, up))
+        activations = prediction.activations.cpu()
         poses = canonicalize(normalize(prediction.poses.cpu().double(), dim=-1))
         descriptors = normalize(prediction.descriptor.cpu(), dim=-1)
-        verified = _candidates(prediction, self.calibration.orientation_temperature)
+        verified = _candidates(prediction)
         wholes = _wholes([points for _, points, _ in prepared], prediction)
         share = 1000 * (perf_counter() - start) / len(prepared)
         return [
@@ -319,13 +332,12 @@ def _wholes(clouds: Sequence[OrientedPoints], prediction: Prediction) -> Tensor:
     return torch.cat((centre, radius[:, None]), -1)
 
 
-def _candidates(prediction: Prediction, temperature: float) -> list[tuple[Candidate, ...]]:
-    """List the candidate orientations of each cloud, with calibrated probabilities; none if the network has none."""
-    if prediction.orientations is None:
+def _candidates(prediction: Prediction) -> list[tuple[Candidate, ...]]:
+    """List the candidate orientations of each cloud; none if the network has none."""
+    if (found := prediction.orientations) is None:
         return [()] * len(prediction.activations)
-    poses = canonicalize(normalize(prediction.orientations.poses.cpu().double(), dim=-1))
-    shares = prediction.orientations.calibrated_probabilities(temperature)
-    columns = zip(poses, shares.tolist(), prediction.orientations.any_azimuth.tolist(), strict=True)
+    poses = canonicalize(normalize(found.poses.cpu().double(), dim=-1))
+    columns = zip(poses, found.probabilities.tolist(), found.any_azimuth.tolist(), strict=True)
     return [tuple(Candidate(*one) for one in zip(*each, strict=True) if one[1] > _UNLIKELY) for each in columns]
 
 

@@ -49,15 +49,14 @@ def load(
     network, classes, about = load_network(file)
     if poses and not network.has_poses:
         raise ValueError(f"{name}: its network predicts no poses; give weights of one that does")
-    if name in _WITHOUT_CLASSES:
-        network, classes = network.without_classes(), ["object"]
     config = replace(prepare_config(about.get("settings"), file), candidates=network.reads_candidates)
     if fast:
         frames = min(config.frames, _FAST_FRAMES) if network.reads_candidates else config.frames
         config = replace(config, points=min(config.points, _FAST_POINTS), frames=frames)
         network.read_less()
     calibration = decode(about, Calibration, file)
-    return Model(os.fspath(name), network.to(device), tuple(classes), config, calibration, about["settings"])
+    model = Model(os.fspath(name), network, tuple(classes), config, calibration, about["settings"])
+    return (model.without_classes() if name in _WITHOUT_CLASSES else model).to(device)
 
 
 def weights_file(name: str | os.PathLike[str]) -> Path:

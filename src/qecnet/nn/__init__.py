@@ -18,7 +18,6 @@ from .prediction import (
     Prediction,
     VotingRound,
     Whole,
-    apply_temperature,
 )
 from .registry import (
     Network,
@@ -63,7 +62,6 @@ __all__ = [
     "UprightNet",
     "VotingRound",
     "Whole",
-    "apply_temperature",
     "count_parameters",
     "create_network",
     "cross_entropy",

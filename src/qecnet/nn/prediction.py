@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import torch
 from torch import Tensor
@@ -13,6 +13,8 @@ from ..geometry import MOST_CANDIDATES
 
 SAME_DIRECTION = math.cos(math.radians(10))
 """The cosine of 10°, from which on two directions count as one."""
+STEEPEST = 5.0
+"""Largest slope of a temperature in partiality."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,18 +82,18 @@ class Orientations:
         share, is_open = (pad(values[order], (0, padding)) for values in (probabilities, any_azimuth))
         return Orientations(kept[None], share[None], is_open[None])
 
-    def calibrated_probabilities(self, temperature: float) -> Tensor:
+    def with_temperature(self, temperature: Tensor) -> "Orientations":
         """Apply a temperature to the probabilities.
 
         Args:
-            temperature: above 1 for less confidence, below 1 for more.
+            temperature: (clouds,), above 1 for less confidence, below 1 for more.
 
         Returns:
-            Probabilities (clouds, 24) that add up to 1, unless all are 0.
+            The same poses, with probabilities that add up to 1, unless all are 0.
         """
         there = self.probabilities > 0
-        scores = torch.where(there, self.probabilities, 1).log() / temperature
-        return torch.where(there, scores, -torch.inf).softmax(-1).nan_to_num(0.0)
+        scores = torch.where(there, self.probabilities, 1).log() / temperature[..., None]
+        return replace(self, probabilities=torch.where(there, scores, -torch.inf).softmax(-1).nan_to_num(0.0))
 
     def select(self, index: slice | Tensor) -> "Orientations":
         """Select clouds.
@@ -188,6 +190,17 @@ class Prediction:
         )
 
     @property
+    def partiality(self) -> Tensor:
+        """How partial the cloud seems to be: how far the whole shape's centre is from its own, in its radii. (clouds)
+
+        About 0 for a whole shape, at most 1, and 0 without `whole`. No rotation changes it.
+        """
+        if self.whole is None:
+            return torch.zeros_like(self.activations[..., 0])
+        distance: Tensor = self.whole.offset.norm(dim=-1)
+        return distance.clamp(max=1)
+
+    @property
     def label(self) -> Tensor:
         """The class of the most activated capsule. (clouds)"""
         return self.activations.argmax(-1)
@@ -233,36 +246,62 @@ class Prediction:
 class Calibration:
     """Temperatures that turn activations into probabilities; the defaults leave them as they are.
 
-    They do not change the order of the classes or candidates.
+    The temperature of a cloud is `temperature · exp(slope · partiality)`, see `Prediction.partiality`: at the same
+    activation, a network may be right less often about a view than about a whole shape. No temperature changes the
+    order of a cloud's classes or candidates.
 
     Attributes:
-        temperature: of the classes.
+        temperature: of the classes, for a whole shape.
         orientation_temperature: of the candidate orientations, for a network that compares any.
+        temperature_slope: how fast the logarithm of the classes' temperature grows with partiality.
+        orientation_temperature_slope: the same for the candidates.
     """
 
     temperature: float = 1.0
     orientation_temperature: float = 1.0
+    temperature_slope: float = 0.0
+    orientation_temperature_slope: float = 0.0
 
     def __post_init__(self) -> None:
-        for name in ("temperature", "orientation_temperature"):
-            if not 1e-6 <= getattr(self, name) <= 1e6:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from 1e-6 to 1e6")
+        for names, low, high in (
+            (("temperature", "orientation_temperature"), 1e-6, 1e6),
+            (("temperature_slope", "orientation_temperature_slope"), -STEEPEST, STEEPEST),
+        ):
+            for name in names:
+                if not low <= getattr(self, name) <= high:
+                    raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from {low:g} to {high:g}")
 
+    def apply(self, prediction: Prediction) -> Prediction:
+        """Replace the activations and the probabilities of candidates by calibrated ones.
 
-def apply_temperature(activations: Tensor, temperature: float = 1.0) -> Tensor:
-    """Turn activations into probabilities: `softmax(log(activations) / temperature)`.
+        Args:
+            prediction: as a network returns it.
 
-    For a network with features, whose activations are those of a softmax, a temperature of 1 changes nothing. The
-    activations of the paper's network are independent sigmoids; their logarithms are used as scores nonetheless.
+        Returns:
+            The same with calibrated probabilities, each of which add up to 1.
+        """
+        partiality, found = prediction.partiality, prediction.orientations
+        if found is not None:
+            slope = self.orientation_temperature_slope
+            found = found.with_temperature(self.orientation_temperature * (slope * partiality).exp())
+        activations = self.class_probabilities(prediction.activations, partiality)
+        return replace(prediction, activations=activations, orientations=found)
 
-    Args:
-        activations: (..., C).
-        temperature: above 1 for less confidence, below 1 for more.
+    def class_probabilities(self, activations: Tensor, partiality: Tensor) -> Tensor:
+        """Turn activations into probabilities: `softmax(log(activations) / temperature)`.
 
-    Returns:
-        (..., C), which add up to 1.
-    """
-    return (log_positive(activations) / temperature).softmax(-1)
+        For a network with features, whose activations are those of a softmax, a temperature of 1 changes nothing. The
+        activations of the paper's network are independent sigmoids; their logarithms are used as scores nonetheless.
+
+        Args:
+            activations: (..., C).
+            partiality: (...), of the clouds, see `Prediction.partiality`.
+
+        Returns:
+            (..., C), which add up to 1.
+        """
+        temperature = self.temperature * (self.temperature_slope * partiality).exp()
+        return (log_positive(activations) / temperature[..., None]).softmax(-1)
 
 
 def log_positive(activations: Tensor) -> Tensor:

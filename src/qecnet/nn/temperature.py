@@ -1,15 +1,18 @@
 """Fits the temperatures of a `Calibration` on held-out shapes, so that confidence matches accuracy."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.functional import one_hot
 
 from ..algebra import conjugate, multiply
-from .prediction import SAME_DIRECTION, Calibration, Prediction, log_positive
+from .prediction import SAME_DIRECTION, STEEPEST, Calibration, Prediction, log_positive
 
-_COLDEST, _HOTTEST = 0.01, 100.0
+_HOTTEST = math.log(100)
+_LIMITS = torch.tensor([_HOTTEST, STEEPEST], dtype=torch.float64)
+_USUAL_SLOPE = 2.0  # standard deviation of slopes before anything is known
 _HEADING = math.cos(math.radians(15))
 
 
@@ -22,20 +25,25 @@ def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations
         rotations: (N, 4) WXYZ, from the dataset's pose of each shape to its own.
 
     Returns:
-        The temperatures, see `fit_temperature` and `fit_orientation_temperature`; 1 where there is nothing to fit one
-        on.
+        The temperatures of classes and of candidates (`right_poses`) and their slopes, see `fit_temperature`; the
+        default where there is nothing to fit one on.
     """
     found = {}
+    partiality = torch.cat([one.partiality.cpu() for one in predictions])
     if len(named := (labels >= 0).nonzero()[:, 0]):
-        activations = torch.cat([one.activations.cpu() for one in predictions])
-        found["temperature"] = fit_temperature(activations[named], labels[named])
+        activations = torch.cat([one.activations.cpu() for one in predictions])[named]
+        right = one_hot(labels[named], activations.shape[-1]).bool()
+        fitted = fit_temperature(log_positive(activations.double()), right, partiality[named])
+        found["temperature"], found["temperature_slope"] = fitted
     if compared := [one.orientations for one in predictions if one.orientations is not None]:
         poses, shares, is_open = (
             torch.cat([getattr(one, name).cpu() for one in compared])
             for name in ("poses", "probabilities", "any_azimuth")
         )
         right = right_poses(poses.double(), rotations.double(), is_open)
-        found["orientation_temperature"] = fit_orientation_temperature(shares, right)
+        scores = torch.where(shares > 0, log_positive(shares.double()), -torch.inf)
+        fitted = fit_temperature(scores, right, partiality)
+        found["orientation_temperature"], found["orientation_temperature_slope"] = fitted
     return Calibration(**found)
 
 
@@ -59,51 +67,52 @@ def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor
     return (2 * up - 1 > SAME_DIRECTION) & (any_azimuth | (heading > _HEADING))
 
 
-def fit_temperature(activations: Tensor, labels: Tensor) -> float:
-    """Find the temperature under which the labels are most likely.
+def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[float, float]:
+    """Find the temperature, and its slope in partiality, under which the correct choices are most likely.
 
-    The negative log likelihood is convex in the inverse temperature, so its slope is bisected. Four digits are kept: a
-    few hundred shapes do not determine more.
-
-    Args:
-        activations: (N, C), of shapes that were held out.
-        labels: (N,), their classes.
-
-    Returns:
-        The temperature; 1 if all labels are predicted correctly, as the likelihood then has no maximum.
-    """
-    if not len(labels):
-        raise ValueError("there are no labels; a temperature is fitted on shapes that were held out")
-    if bool((activations.argmax(-1) == labels).all()):
-        return 1.0
-    scores = log_positive(activations.double())
-    right = scores.gather(-1, labels[:, None]).mean()
-    low, high = 1 / _HOTTEST, 1 / _COLDEST
-    for _ in range(60):
-        inverse = (low * high) ** 0.5
-        expected = ((scores * inverse).softmax(-1) * scores).sum(-1).mean()
-        low, high = (inverse, high) if expected < right else (low, inverse)
-    return float(f"{1 / low:.4g}")
-
-
-def fit_orientation_temperature(probabilities: Tensor, right: Tensor) -> float:
-    """Find the temperature under which the correct candidates (`right_poses`) of N shapes are most likely together.
-
-    Shapes without a correct candidate, and those with correct ones only, do not matter.
+    Shapes without a correct choice, and those with correct ones only, do not matter. Slopes have a wide normal prior,
+    which decides where the partiality of shapes hardly differs, as if none of them is seen as a view. Four digits are
+    kept: a few hundred shapes do not determine more.
 
     Args:
-        probabilities: (N, K), as in `Orientations`; 0 for padding.
-        right: (N, K) bool, which candidates are correct.
+        scores: (N, C), the logarithms of activations of shapes that were held out; −∞ for padding.
+        right: (N, C) bool, which choices are correct.
+        partiality: (N,), of the shapes.
 
     Returns:
-        The temperature.
+        The temperature of a whole shape and the slope of its logarithm; 1 and 0 if the most likely choice is correct
+        for each shape, as the likelihood then has no maximum.
     """
-    there = probabilities > 0
-    tells = (right & there).any(-1) & (~right & there).any(-1)
-    if not bool(tells.any()):
-        return 1.0
-    right, scores = right[tells] & there[tells], log_positive(probabilities[tells].double())
-    scores = torch.where(there[tells], scores, -math.inf)
-    tried = torch.logspace(-1, 1, 201, dtype=torch.float64)
-    losses = [-log_positive(((scores / t).softmax(-1) * right).sum(-1)).mean() for t in tried]
-    return float(f"{tried[int(torch.stack(losses).argmin())]:.4g}")
+    there = scores > -torch.inf
+    right = right & there
+    tells = right.any(-1) & (~right & there).any(-1)
+    scores, right, there, partiality = (x[tells] for x in (scores, right, there, partiality.double()))
+    if bool(right.gather(-1, scores.argmax(-1, keepdim=True)).all()):
+        return 1.0, 0.0
+    finite = torch.where(there, scores, 0)
+
+    def loss(fitted: Tensor) -> Tensor:
+        """The negative logarithm of likelihood and prior, for the logarithm of a temperature, and its slope."""
+        heat, slope = fitted.clamp(-_LIMITS, _LIMITS)
+        cold = finite * (-heat - slope * partiality).exp()[:, None]
+        of_right, of_all = (torch.where(mask, cold, -torch.inf).logsumexp(-1) for mask in (right, there))
+        return (of_all - of_right).sum() + 0.5 * (fitted[1] / _USUAL_SLOPE).square()
+
+    heat, slope = _minimise(loss).clamp(-_LIMITS, _LIMITS).tolist()
+    return float(f"{math.exp(heat):.4g}"), round(slope, 4) + 0.0  # never −0
+
+
+def _minimise(loss: Callable[[Tensor], Tensor]) -> Tensor:
+    """Find the least loss of a temperature's logarithm and its slope: the best temperature of some, then both."""
+    tried = [torch.tensor([heat, 0.0], dtype=torch.float64) for heat in torch.linspace(-_HOTTEST, _HOTTEST, 24)]
+    found = min(tried, key=lambda one: float(loss(one))).requires_grad_()
+    optimiser = torch.optim.LBFGS([found], max_iter=100, line_search_fn="strong_wolfe")
+
+    def step() -> Tensor:
+        optimiser.zero_grad()
+        value = loss(found)
+        value.backward()  # type: ignore[no-untyped-call]
+        return value
+
+    optimiser.step(step)  # type: ignore[no-untyped-call]
+    return found.detach()

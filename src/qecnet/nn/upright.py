@@ -242,7 +242,10 @@ class UprightNet(Network):
         joint = among[..., None] * self._probabilities(classes)
         of_class = joint.argmax(1)[..., None].expand(-1, -1, 4)
         summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
-        return Prediction(joint.sum(1), facing.gather(1, of_class), summary)
+        likeliest = among.argmax(-1, keepdim=True)
+        offset = reading.offset.view(*best.shape, 3).gather(1, likeliest[..., None].expand(-1, -1, 3))
+        whole = Whole(offset[:, 0], reading.growth.view(best.shape).gather(1, likeliest)[:, 0])
+        return Prediction(joint.sum(1), facing.gather(1, of_class), summary, whole=whole)
 
     @staticmethod
     def face(poses: Tensor, harmonics: Tensor, normals: Tensor, most: int = 4) -> tuple[Tensor, Tensor]:

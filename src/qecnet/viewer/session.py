@@ -13,7 +13,6 @@ from torch import Tensor
 from qecnet.datasets import make_shape
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
 from qecnet.models import Alignment, Answer, Model, list_models, load, residual
-from qecnet.nn import apply_temperature
 from qecnet.viewer.layers import layer_arrays
 from qecnet.viewer.observation import Observation, Observer
 from qecnet.viewer.request import CorruptionLevels, Place, Request, RequestedShape, ShapeSource
@@ -138,9 +137,7 @@ class Session:
         if observation is None:
             scores = baseline.predict(cloud).activations
         else:
-            scores = apply_temperature(
-                baseline.predict_points(observation.points).activations, baseline.calibration.temperature
-            )[0]
+            scores = baseline.calibration.apply(baseline.predict_points(observation.points)).activations[0]
         order = scores.argsort(descending=True, stable=True).tolist()
         return {baseline.classes[index]: float(scores[index]) for index in order}
 

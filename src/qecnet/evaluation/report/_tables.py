@@ -272,15 +272,21 @@ def view_table(found: ViewsResult) -> ReportTable:
     """Views of one side and whole shapes, all of them and by class or form."""
 
     def cells(name: str, of: ViewScores) -> list[Any]:
-        known_up = (of.accuracy_known_up, of.pose15_known_up)
-        return [name, of.views, of.accuracy, of.up10, of.pose15, of.pose_degrees, *known_up]
+        sets, known_up = (of.set_holds_pose, of.set_size), (of.accuracy_known_up, of.pose15_known_up)
+        return [name, of.views, of.accuracy, of.ece, of.up10, of.pose15, of.pose_degrees, *sets, *known_up]
 
     groups = [RowGroup("All shapes", [cells(*one) for one in found.groups.items()], found.protocol, ours=True)]
     for title, kinds in (("Whole", found.whole_by_kind), ("Views", found.views_by_kind)):
         groups.append(RowGroup(f"{title}, by class or form", [cells(*one) for one in kinds.items()]))
-    names = ("accuracy, %", "percent"), ("up within 10°, %", "percent"), ("orientation within 15°, %", "percent")
-    columns = [Column("Input"), Column("Number", "count"), *columns_under("Any pose", *names, ("median °", "degrees"))]
-    columns += columns_under("Up direction known", names[0], names[2])
+    accuracy, orientation = ("accuracy, %", "percent"), ("orientation within 15°, %", "percent")
+    any_pose = accuracy, ("calibration error, %", "percent"), ("up within 10°, %", "percent"), orientation
+    columns = [
+        Column("Input"),
+        Column("Number", "count"),
+        *columns_under("Any pose", *any_pose, ("median °", "degrees")),
+    ]
+    columns += columns_under("90% set of candidates", ("holds the pose, %", "percent"), ("poses", "degrees"))
+    columns += columns_under("Up direction known", accuracy, orientation)
     return ReportTable("views.csv", columns, groups)
 
 

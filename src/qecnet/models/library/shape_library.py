@@ -248,6 +248,8 @@ class Library:
 
 def describe_model(model: Model) -> About:
     """What a library records about its model; confidences depend on the temperatures, too."""
-    found, has_classes = model.calibration, len(model.classes) > 1
-    temperature = str(found.temperature) if has_classes else f"up-{found.orientation_temperature}"
-    return About(model.name, f"{hash_model(model)}-{temperature}", model.classes, model.width)
+    found = model.calibration
+    of_classes = found.temperature, found.temperature_slope
+    of_ups = "up", found.orientation_temperature, found.orientation_temperature_slope
+    fitted = "-".join(map(str, of_classes if len(model.classes) > 1 else of_ups))
+    return About(model.name, f"{hash_model(model)}-{fitted}", model.classes, model.width)
