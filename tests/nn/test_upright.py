@@ -205,15 +205,15 @@ def read_two_azimuths(network, shares, second=1.0):
 
 def test_projections_decide_between_two_azimuths():
     network = make_network()
-    facing, (_, poses, shares) = read_two_azimuths(network, [0.5, 0.4, 0.1, 0.0])
+    facing, (*_, poses, shares) = read_two_azimuths(network, [0.5, 0.4, 0.1, 0.0])
     torch.testing.assert_close(shares.sum(-1), torch.ones(1))
     assert shares[0, 0] >= shares[0, 1]
     assert torch.equal(poses[:, 2:], facing[:, 2:])
     assert torch.equal(shares[:, 2:], torch.tensor([[0.1, 0.0]]))
-    first = [read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][1][0, 0]]
+    first = [read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][2][0, 0]]
     with torch.no_grad():
         network.projections.facing.weight *= -1
-    first.append(read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][1][0, 0])
+    first.append(read_two_azimuths(network, [0.5, 0.5, 0.0, 0.0])[1][2][0, 0])
     assert not torch.equal(*first)
     assert all(any(torch.equal(pose, given) for given in facing[0, :2]) for pose in first)
 
@@ -221,9 +221,9 @@ def test_projections_decide_between_two_azimuths():
 def test_an_azimuth_of_share_0_changes_nothing():
     network = make_network()
     one, other = (read_two_azimuths(network, [1.0, 0.0, 0.0, 0.0], second)[1] for second in (1.0, 2.5))
-    assert all(torch.equal(a, b) for a, b in zip(one[0], other[0], strict=True))
-    assert torch.equal(one[1][:, 0], other[1][:, 0])
-    assert torch.equal(one[2], torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
+    assert all(torch.equal(a, b) for a, b in zip(one[:2], other[:2], strict=True))
+    assert torch.equal(one[2][:, 0], other[2][:, 0])
+    assert torch.equal(one[3], torch.tensor([[1.0, 0.0, 0.0, 0.0]]))
 
 
 @pytest.mark.parametrize("head", ["upright", "facing"])
