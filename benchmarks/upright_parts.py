@@ -84,9 +84,9 @@ def measure(model: Model, item: Item, number: int) -> Iterator[tuple[str, float,
     if network.projections is not None:
         with torch.inference_mode():
             facing = network.face(poses[best], reading.harmonics, normals[0])
-            projected, *_ = network.read_projections(positions, normals, *facing)
-        first = int((upright + projected.upright).argmax())
-        scores = scores + projected.scores
+            further_upright, further, *_ = network.read_projections(positions, normals, *facing)
+        first = int((upright + further_upright).argmax())
+        scores = scores + further
         yield "and a reader of projections", off(poses[best[first]].double(), up), correct(scores[first])
     yield "classes summed over candidates, poses snapped", off(answer.pose, up), correct(answer.activations)
     yield "with the true up direction", off(told.pose, up), correct(told.activations)
