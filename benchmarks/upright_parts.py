@@ -77,17 +77,21 @@ def measure(model: Model, item: Item, number: int) -> Iterator[tuple[str, float,
     yield "the steadiest resting face", off(poses[0].double(), up), torch.nan
     yield "a scorer of candidates", off(poses[best[0]].double(), up), correct(light.scores[best[0]])
     yield "and a reader of the best", off(poses[best[first]].double(), up), correct(scores[first])
-    if network.invariant is not None:
-        with torch.inference_mode():
-            scores = scores + network.invariant(positions, normals)
-        yield "and an invariant reader", off(poses[best[first]].double(), up), correct(scores[first])
+    projected = None
     if network.projections is not None:
         with torch.inference_mode():
             facing = network.face(poses[best], reading.harmonics, normals[0])
-            further_upright, further, *_ = network.read_projections(positions, normals, *facing)
-        first = int((upright + further_upright).argmax())
-        scores = scores + further
-        yield "and a reader of projections", off(poses[best[first]].double(), up), correct(scores[first])
+            further_upright, projected, *_ = network.read_projections(positions, normals, *facing)
+        upright = upright + further_upright
+    with torch.inference_mode():
+        seen, classes = network.class_scores(reading.scores, projected, light.scores[best], positions, normals)
+    if projected is not None:
+        first = int(upright.argmax())
+        yield "and a reader of projections", off(poses[best[first]].double(), up), correct(seen[first])
+    first = int((0.5 * upright + network.recognition(seen)).argmax())
+    yield "and how clearly a class is recognised", off(poses[best[first]].double(), up), correct(seen[first])
+    if network.invariant is not None:
+        yield "and an invariant reader", off(poses[best[first]].double(), up), correct(classes[first])
     yield "classes summed over candidates, poses snapped", off(answer.pose, up), correct(answer.activations)
     yield "with the true up direction", off(told.pose, up), correct(told.activations)
 

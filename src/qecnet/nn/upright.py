@@ -186,10 +186,10 @@ class UprightNet(Network):
         if self.projections is not None:
             further_upright, projected, facing, shares = self.read_projections(positions, normals, facing, shares)
             upright = upright + further_upright
-        seen, classes = self._class_scores(reading.scores, projected, scored.scores[best], positions, normals)
+        seen, classes = self.class_scores(reading.scores, projected, scored.scores[best], positions, normals)
         # The scorer gives the probability that one of these is right; if so, `among` are the probabilities of each, by
         # all readers together.
-        among = (0.5 * upright + _recognition(seen)).softmax(0)
+        among = (0.5 * upright + self.recognition(seen)).softmax(0)
         joint = among[:, None] * self._probabilities(classes)
         # For each class its likeliest candidate, with the likeliest azimuth.
         of_class = facing[:, 0][joint.argmax(0)]
@@ -236,8 +236,8 @@ class UprightNet(Network):
         facing = facing[:, 0].view(*best.shape, 4)
         of_scorer = scored.scores.view(*there.shape, -1)
         of_scorer = of_scorer.gather(1, best[..., None].expand(-1, -1, of_scorer.shape[-1]))
-        seen, classes = self._class_scores(reading.scores.view(shape), projected, of_scorer, positions, normals)
-        upright = 0.5 * (upright.view(best.shape) + best_scores) + _recognition(seen)
+        seen, classes = self.class_scores(reading.scores.view(shape), projected, of_scorer, positions, normals)
+        upright = 0.5 * (upright.view(best.shape) + best_scores) + self.recognition(seen)
         among = torch.where(likely, upright, -math.inf).softmax(-1)
         joint = among[..., None] * self._probabilities(classes)
         of_class = joint.argmax(1)[..., None].expand(-1, -1, 4)
@@ -290,7 +290,7 @@ class UprightNet(Network):
         upright, classes = (weight * found.upright).sum(-1), (weight[..., None] * found.scores).sum(1)
         return upright, classes, facing, shares
 
-    def _class_scores(
+    def class_scores(
         self, reader: Tensor, projected: Tensor | None, of_scorer: Tensor, positions: Tensor, normals: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Combine the readers' scores of the classes.
@@ -310,18 +310,22 @@ class UprightNet(Network):
         invariant: Tensor = self.invariant(positions, normals)
         return seen, weighted + _FURTHER * (invariant if seen.dim() == 2 else invariant[:, None])
 
+    @staticmethod
+    def recognition(scores: Tensor) -> Tensor:
+        """Measure how clearly a class is recognised: from a right pose more clearly than from a wrong one.
+
+        Args:
+            scores: (..., C), of the classes.
+
+        Returns:
+            (...), the logarithm of the largest probability.
+        """
+        return scores.log_softmax(-1).amax(-1)
+
     def _probabilities(self, scores: Tensor) -> Tensor:
         """Of the classes, or of the one that they are merged into. (..., C) → (..., C or 1)"""
         found = scores.softmax(-1)
         return found.sum(-1, keepdim=True) if self.config.merged else found
-
-
-def _recognition(scores: Tensor) -> Tensor:
-    """How clearly a class is recognised: the logarithm of the largest probability. (..., C) → (...)
-
-    A shape is recognised more clearly from a right pose than from a wrong one.
-    """
-    return scores.log_softmax(-1).amax(-1)
 
 
 def _snapped(poses: Tensor, normals: Tensor) -> Tensor:
