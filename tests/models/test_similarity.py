@@ -129,4 +129,4 @@ def test_align_refines_rotation_and_scale_of_a_view():
     whole = SCALE * rotate(TURN, mesh.sample(6000, torch.Generator().manual_seed(1)).points.double()) + SHIFT
     found = qecnet.load("modelnet10").align(view, whole, scale=True, refine=True)
     assert angular_distance(found.rotation, TURN) < np.radians(2)
-    assert found.scale == pytest.approx(SCALE, rel=0.05)  # 11% too small before refinement
+    assert found.scale == pytest.approx(SCALE, rel=0.05)
