@@ -13,6 +13,7 @@ from qecnet.datasets import make_furniture
 from qecnet.datasets._solids import box, join, lathe
 from qecnet.geometry import Mesh, sample_points
 from qecnet.models import Answer, Candidate, hash_model
+from qecnet.models.answer import likely_rotations, relative_pose
 from qecnet.nn import UprightNet
 
 UP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)
@@ -197,6 +198,17 @@ def make_table(kind):
     vertices, faces = join(parts)
     mesh = Mesh(torch.from_numpy(vertices).double(), torch.from_numpy(faces))
     return mesh.sample(10_000, torch.Generator().manual_seed(0)).points
+
+
+def test_likely_rotations_start_with_the_relative_pose_and_differ():
+    around = turned((0, 0.5), (180, 0.3), (5, 0.1), (90, 0.1))
+    q = random_quaternion((), 5, dtype=torch.float64)
+    source = make_answer(*around)
+    target = replace(make_answer(Candidate(q, 1.0)), poses=q[None])
+    found = likely_rotations(source, target)
+    assert torch.equal(found[0], relative_pose(source, target))
+    assert [round(math.degrees(angular_distance(one, q))) for one in found] == [0, 180, 90]  # 5° is no other start
+    assert len(likely_rotations(source, target, most=2)) == 2
 
 
 def test_a_flat_sheet_has_an_answer():

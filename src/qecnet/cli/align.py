@@ -33,7 +33,12 @@ def align(
         typer.Option("-o", "--output", metavar="PATH", help="Write the moved source, in the format of the extension."),
     ] = None,
     refine: Annotated[
-        bool, typer.Option("--refine", help="Refine the result by registration (GICP); needs the extra qecnet[refine].")
+        bool,
+        typer.Option(
+            "--refine",
+            help="Refine the result by registration, with --scale the scale, too. Without --scale, or if the scale was "
+            "rounded to that of two units, this needs the extra qecnet[refine].",
+        ),
     ] = False,
     scale: Annotated[
         bool, typer.Option("--scale", help="Estimate a scale too, for shapes of different sizes or units.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
@@ -9,10 +10,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
+from qecnet.algebra import angular_distance, canonicalize, conjugate, multiply, rotate, to_matrix
 from qecnet.datasets import NO_SYMMETRY, SymmetryGroup, symmetry_of
 from qecnet.nn import SAME_DIRECTION
 
+_DIFFERENT = math.radians(15)  # two rotations at least so far apart are two starts of a refinement
 _SHARED = 0.2  # of the largest probability, from which on two orientations count as equally correct
 _POSE_DIGITS, _PROBABILITY_DIGITS = 5, 4  # decimals in JSON
 
@@ -289,3 +291,28 @@ def relative_pose(source: Answer, target: Answer) -> Tensor:
     """
     label = int((source.activations * target.activations).argmax())
     return canonicalize(multiply(target.poses[label], conjugate(source.poses[label])))
+
+
+def likely_rotations(source: Answer, target: Answer, most: int = 6) -> list[Tensor]:
+    """List the rotations from source to target that follow from the four likeliest candidates of each.
+
+    Args:
+        source: the prediction for the shape to rotate.
+        target: the prediction for the shape to align it with.
+        most: length of the list.
+
+    Returns:
+        `relative_pose`, then the others by the product of their probabilities, all at least 15° apart; each (4,).
+    """
+    first, second = source.candidates[:4], target.candidates[:4]
+    shares = torch.tensor([[one.probability * other.probability for other in second] for one in first])
+    before, after = (torch.stack([one.pose for one in some]) for some in (first, second))
+    rotations = canonicalize(multiply(after, conjugate(before[:, None]))).flatten(0, 1)
+    ranked = rotations[shares.flatten().argsort(descending=True, stable=True)]
+    ranked = torch.cat((relative_pose(source, target)[None], ranked))
+    is_same = (angular_distance(ranked[:, None], ranked) < _DIFFERENT).tolist()
+    found: list[int] = []
+    for number, same in enumerate(is_same):
+        if len(found) < most and not any(same[one] for one in found):
+            found.append(number)
+    return [*ranked[found]]

@@ -16,9 +16,10 @@ from torch.nn.functional import normalize
 
 from qecnet.algebra import canonicalize, rotate
 from qecnet.geometry import OrientedPoints, PrepareConfig
-from qecnet.models.answer import Alignment, Answer, Candidate, Failure, relative_pose
+from qecnet.models.answer import Alignment, Answer, Candidate, Failure, likely_rotations, relative_pose
 from qecnet.models.inputs import Shape, check_list, prepare_file, prepare_shape, sample_shape
 from qecnet.models.refine import refine_alignment, residual
+from qecnet.models.similarity import refine_similarity
 from qecnet.models.units import find_units
 from qecnet.nn import Calibration, Network, Prediction
 from qecnet.triples import Triple, parse_direction, parse_point
@@ -208,7 +209,9 @@ class Model:
         Args:
             source: the shape to move.
             target: the shape to align it with.
-            refine: whether to refine the result by registration (GICP), which needs the extra `qecnet[refine]`.
+            refine: whether to refine the result by registration; without `scale` by GICP, which needs the extra
+                `qecnet[refine]`. With `scale`, other likely orientations are tried, and the scale is refined, unless
+                it is that of two common units.
             scale: whether to estimate a scale too, see `find_units`.
             seed: of the sampling of points.
             up: the known up direction of both shapes, as in `predict`; the rotation is then about it.
@@ -223,12 +226,15 @@ class Model:
         before = sample_shape(source, self.config, seed, _place(viewpoint))
         after = sample_shape(target, self.config, seed)
         first, second = self.predict([before, after], up=up)
-        rotation = relative_pose(first, second)
-        factor = find_units(second.radius / first.radius)[0] if scale else 1.0
-        translation = second.centre - factor * rotate(rotation, first.centre)
-        found = Alignment(rotation, translation, 0.0, first, second, factor)
+        factor, units = find_units(second.radius / first.radius) if scale else (1.0, "")
+        found = _align_centres(first, second, relative_pose(first, second), factor)
         found = replace(found, residual=residual(found.moved(before.points), after))
-        return refine_alignment(found, before, after, _direction(up)) if refine else found
+        if not refine:
+            return found
+        if not scale or units:
+            return refine_alignment(found, before, after, _direction(up))
+        others = [_align_centres(first, second, one, factor) for one in likely_rotations(first, second)[1:]]
+        return refine_similarity([found, *others], before, after, _direction(up))
 
     def embed(self, shapes: Sequence[Shape], *, seed: int = 0) -> Tensor:
         """Compute descriptors, which are invariant to rotation: similar shapes have a large inner product.
@@ -321,6 +327,12 @@ class Model:
         with torch.inference_mode():
             prediction: Prediction = self.network(points.to(next(self.network.parameters()).device), up)
         return prediction
+
+
+def _align_centres(source: Answer, target: Answer, rotation: Tensor, scale: float) -> Alignment:
+    """The motion with this rotation and scale that moves the centre of the source to that of the target."""
+    translation = target.centre - scale * rotate(rotation, source.centre)
+    return Alignment(rotation, translation, 0.0, source, target, scale)
 
 
 def _wholes(clouds: Sequence[OrientedPoints], prediction: Prediction) -> Tensor:
