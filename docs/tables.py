@@ -708,6 +708,22 @@ def partial_scans() -> str:
     return _table(("method", *(f"{part} ({pairs})" for part, pairs in counts.items()), "ms"), cells)
 
 
+def align_scans() -> str:
+    """Views of one side aligned with the whole shape, with and without refinement."""
+    rows = _rows("align_scans.csv")
+    columns = {
+        "method": "{method}",
+        "rotation": "{rotation:.1f}°",
+        "rotation within 15°": "{within_15:.0%}",
+        "scale error": "{scale:.1%}",
+        "point error, radii": "{error:.3f}",
+        "below 0.05": "{below_05:.0%}",
+        "below 0.1": "{below_10:.0%}",
+        "ms": "{milliseconds:.0f}",
+    }
+    return _columns(rows, columns)
+
+
 def _list_replications() -> list[EvaluatedRun]:
     """List the training runs of the paper's network."""
     folders = [*sorted((RESULTS / "replication").iterdir()), *(RESULTS / f"{name}-paper" for name in DATASETS)]
