@@ -137,6 +137,7 @@ measure: browser
 	$(EVALUATE) views results/modelnet40 --data "$(MODELNET40)"
 	$(EVALUATE) views results/modelnet40 --dataset scanned_objects --data "$(SCANNED)"
 	$(BENCHMARK).upright upright modelnet40 --modelnet40 "$(MODELNET40)" --scanned-objects "$(SCANNED)"
+	$(BENCHMARK).reader_weights modelnet40 --data "$(MODELNET40)"
 	$(BENCHMARK).upright_parts modelnet40 --modelnet40 "$(MODELNET40)"
 	$(BENCHMARK).upright_failures --modelnet40 "$(MODELNET40)" --scanned-objects "$(SCANNED)" --shapes 600
 	$(BENCHMARK).unknown "$(MODELNET40)"
@@ -146,6 +147,7 @@ measure: browser
 	$(BENCHMARK).bench_views
 	$(BENCHMARK).bench_product
 	$(BENCHMARK).pose_baselines.partial --data "$(MODELNET10)"
+	$(BENCHMARK).align_scans --data "$(MODELNET10)"
 	$(BIN)/python tests/test_answers.py
 	for name in modelnet10 modelnet40; do $(BIN)/qec card results/$$name >/dev/null; done
 	$(MAKE) demo-picture screenshots readme

@@ -1,0 +1,104 @@
+"""How a network that verifies candidates should weigh its readers, on training shapes that it held out.
+
+    python -m benchmarks.reader_weights MODEL --data PATH [--samplings 3]
+
+Each held-out shape is sampled anew and rotated at random several times, whole and as one camera sees it. One row for
+each set of weights (results/reader_weights.csv): of the class scores of the reader, of projections and of the invariant
+reader, and of how clearly a class is recognised from a candidate (`UprightNet.recognition`); then the accuracy and the
+share of up directions within 10°, for whole shapes and for views.
+"""
+
+import argparse
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from benchmarks.candidates import UP, write
+from rich.progress import track
+from torch import Tensor
+
+import qecnet
+from qecnet.algebra import random_quaternion, rotate, to_matrix
+from qecnet.datasets import derive_seed, open_dataset, sample_view, stratified_split
+from qecnet.geometry import OrientedPoints, PointCloud, prepare, sample_points
+from qecnet.models import Model
+from qecnet.nn import UprightNet
+
+WEIGHTS = (
+    (1.0, 1.0, 1.0, 0.0),
+    (0.5, 0.5, 0.5, 0.0),
+    (0.0, 0.6, 0.6, 0.0),
+    (0.3, 0.6, 0.6, 0.0),
+    (0.3, 0.6, 0.6, 0.5),
+    (0.3, 0.6, 0.6, 1.0),
+    (0.3, 0.6, 0.6, 2.0),
+    (0.3, 0.6, 0.0, 1.0),
+    (0.3, 0.0, 0.6, 1.0),
+)
+"""Of the classes by reader, projections and invariant reader, and of recognition."""
+_NEGLIGIBLE = 0.01  # probability of a candidate that the network does not read
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("model", help="name of a shipped model, or weights, of the network upright with three readers")
+    parser.add_argument("--data", type=Path, required=True, help="the dataset that it was trained on")
+    parser.add_argument("--samplings", type=int, default=3, help="samplings of each shape")
+    given = parser.parse_args()
+    model = qecnet.load(given.model)
+    items = open_dataset(model.setting("dataset"), given.data).items("train")
+    held = stratified_split([item.label for item in items], model.setting("validation"), seed=0)[1]
+    found: dict[tuple[int, str], list[Tensor]] = {}
+    for number in track(held):
+        shape, generator = items[number].load(), torch.Generator().manual_seed(derive_seed(number))
+        for _ in range(given.samplings):
+            clouds = sample_points(shape, model.config.points, generator), sample_view(shape, generator).cloud
+            for kind, cloud in zip(("whole", "views"), clouds, strict=True):
+                for row, result in enumerate(measure(model, cloud, items[number].label, generator)):
+                    found.setdefault((row, kind), []).append(result)
+    write("reader_weights.csv", [describe(model.name, row, found) for row in range(len(WEIGHTS))])
+
+
+def describe(model: str, row: int, found: dict[tuple[int, str], list[Tensor]]) -> dict[str, Any]:
+    """A row of the table."""
+    weights = dict(zip(("reader", "projections", "invariant", "recognition"), WEIGHTS[row], strict=True))
+    shares: dict[str, Any] = {}
+    for kind in ("whole", "views"):
+        correct, upright = torch.stack(found[row, kind]).double().mean(0).tolist()
+        shares |= {f"{kind}_accuracy": f"{correct:.4f}", f"{kind}_up": f"{upright:.4f}"}
+    return {"model": model, "clouds": len(found[row, "whole"]), **weights, **shares}
+
+
+def measure(model: Model, cloud: PointCloud, label: int, generator: torch.Generator) -> Tensor:
+    """For each set of weights, whether the class and the up direction of a rotated cloud are right. (weights, 2)"""
+    q = random_quaternion((), generator, dtype=torch.float64)
+    points = OrientedPoints.stack([prepare(PointCloud(cloud.points.double()).rotated(q), model.config)])
+    network = model.network
+    assert isinstance(network, UprightNet)
+    assert network.projections is not None
+    assert network.invariant is not None
+    positions, normals = points.positions, to_matrix(points.frames)[..., 2] * points.valid[..., None]
+    poses = points.candidates[0][points.candidates[0].any(-1)]
+    with torch.inference_mode():
+        scored = network.scorer.read_one(positions, normals, poses)
+        best = scored.upright.argsort(descending=True, stable=True)[: network.config.read]
+        best = best[(scored.upright.softmax(0)[best] >= _NEGLIGIBLE) | (best == best[0])]
+        reading = network.reader.read_one(positions, normals, poses[best])
+        facing = network.face(poses[best], reading.harmonics, normals[0])
+        further_upright, projected, *_ = network.read_projections(positions, normals, *facing)
+        invariant = network.invariant(positions, normals)
+    upright = 0.5 * (reading.upright + scored.upright[best] + further_upright)
+    is_up = rotate(poses[best], UP) @ rotate(q.float(), UP) > math.cos(math.radians(10))
+    results = []
+    for of_reader, of_projections, of_invariant, recognition in WEIGHTS:
+        seen = of_reader * reading.scores + of_projections * projected
+        among = (upright + recognition * network.recognition(seen)).softmax(0)
+        joint = among[:, None] * (seen + of_invariant * invariant).softmax(-1)
+        chosen = int(joint.sum(0).argmax())
+        results.append(torch.tensor([chosen == label, bool(is_up[joint[:, chosen].argmax()])]))
+    return torch.stack(results)
+
+
+if __name__ == "__main__":
+    main()
