@@ -24,7 +24,7 @@ from qecnet.geometry import PointCloud, fit_normals
 from qecnet.models.answer import Alignment
 from qecnet.models.refine import residual
 
-Array = NDArray[np.float64]
+Values = NDArray[np.float64]
 
 _NEIGHBOURS = 12  # of a plane fit
 _ALONG = 0.1  # weight of squared distances along the surface
@@ -43,10 +43,10 @@ class _Motion(NamedTuple):
     """`x → scale · rotation @ x + shift`, with a (3, 3) rotation."""
 
     scale: float
-    rotation: Array
-    shift: Array
+    rotation: Values
+    shift: Values
 
-    def move(self, points: Array) -> Array:
+    def move(self, points: Values) -> Values:
         return self.scale * points @ self.rotation.T + self.shift
 
     def after(self, first: _Motion) -> _Motion:
@@ -60,8 +60,8 @@ class _Motion(NamedTuple):
 class _Whole(NamedTuple):
     """The points of a whole shape, their normals (0 where there is none) and a search tree."""
 
-    points: Array
-    normals: Array
+    points: Values
+    normals: Values
     tree: Any
 
 
@@ -99,7 +99,7 @@ def refine_similarity(
     return replace(refined, residual=residual(refined.moved(source.points), target))
 
 
-def _is_view(points: Array, others: Array, guesses: Sequence[_Motion]) -> bool:
+def _is_view(points: Values, others: Values, guesses: Sequence[_Motion]) -> bool:
     """Whether points (N, 3), moved by the best guess, are nearer to the others (M, 3) than the others are to them."""
     tree, other_tree = cKDTree(points), cKDTree(others)
     some, some_others = _choose(points, _SCREENED), _choose(others, _SCREENED)
@@ -108,7 +108,7 @@ def _is_view(points: Array, others: Array, guesses: Sequence[_Motion]) -> bool:
     return bool(min(forth) <= min(back))
 
 
-def _choose(points: Array, most: int) -> Array:
+def _choose(points: Values, most: int) -> Values:
     """At most that many of the points, the same ones in any pose."""
     return points[np.random.default_rng(0).permutation(len(points))[:most]]
 
@@ -122,7 +122,7 @@ def _motion(alignment: Alignment) -> _Motion:
     return _Motion(alignment.scale, to_matrix(alignment.rotation).numpy(), alignment.translation.numpy())
 
 
-def _register(starts: Sequence[_Motion], view: Array, shape: Array, up: Array | None) -> _Motion | None:
+def _register(starts: Sequence[_Motion], view: Values, shape: Values, up: Values | None) -> _Motion | None:
     """Register a view (N, 3) with a whole shape (M, 3) from each start. → the best; None if no start is improved"""
     points = torch.from_numpy(shape)
     normals, _ = fit_normals(points, neighbours=min(_NEIGHBOURS, len(points)))
@@ -136,13 +136,13 @@ def _register(starts: Sequence[_Motion], view: Array, shape: Array, up: Array | 
     return best if _misfit(best, view, whole) < _misfit(starts[0], view, whole) else None
 
 
-def _misfit(motion: _Motion, view: Array, whole: _Whole) -> float:
+def _misfit(motion: _Motion, view: Values, whole: _Whole) -> float:
     """The mean of the smaller distances to the whole, in units of the view: a smaller scale is no better fit."""
     distances = np.sort(whole.tree.query(motion.move(view))[0])
     return float(distances[: max(1, int(_KEPT * len(distances)))].mean() / motion.scale)
 
 
-def _iterate(start: _Motion, view: Array, whole: _Whole, up: Array | None, steps: int) -> _Motion:
+def _iterate(start: _Motion, view: Values, whole: _Whole, up: Values | None, steps: int) -> _Motion:
     """ICP: from each point to the nearest one, and a step that brings them together."""
     found = start
     for number in range(steps):
@@ -159,7 +159,7 @@ def _iterate(start: _Motion, view: Array, whole: _Whole, up: Array | None, steps
 
 
 def _step(
-    points: Array, gaps: Array, normals: Array, weights: Array, growth: float, up: Array | None
+    points: Values, gaps: Values, normals: Values, weights: Values, growth: float, up: Values | None
 ) -> tuple[_Motion, float]:
     """The least-squares step that closes gaps (N, 3), and its size.
 
