@@ -358,17 +358,6 @@ def upright_parts() -> str:
     return _columns(_rows("upright_parts.csv"), {"answer by": "{part}", **up, "accuracy": "{accuracy:.1%}"})
 
 
-def reader_weights() -> str:
-    """How the readers of the network that verifies candidates are weighed."""
-    columns = {name: "{" + name + ":g}" for name in ("reader", "projections", "invariant", "recognition")}
-    columns |= {
-        f"{what}, {kind}": f"{{{kind}_{name}:.1%}}"
-        for name, what in (("accuracy", "accuracy"), ("up", "up within 10°"))
-        for kind in ("whole", "views")
-    }
-    return _columns(_rows("reader_weights.csv"), columns)
-
-
 def snapping() -> str:
     """What snapping does to the up directions that capsules vote for."""
     columns = {"model": "`{model}`", "up direction of": "{pose}", "shapes": "{shapes}"}
