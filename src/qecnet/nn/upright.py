@@ -39,7 +39,7 @@ from .upright_learning import learn
 from .upright_reader import UprightReader
 
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
-_SCORER_CLASSES = 0.5  # weight of the scorer's class scores relative to the reader's, if there is no other reader
+_SCORER_CLASSES = 0.5  # weight of the scorer's class scores relative to the reader's, without projections
 _READER, _FURTHER = 0.3, 0.6  # weights of the class scores of the reader, and of each other reader, if there are any
 _LARGEST_TILT = math.cos(math.radians(3))  # the cosine of the largest change of the up direction by snapping
 
