@@ -3,9 +3,10 @@
     python -m benchmarks.reader_weights MODEL --data PATH [--samplings 3]
 
 Each held-out shape is sampled anew and rotated at random several times, whole and as one camera sees it. One row for
-each set of weights (results/reader_weights.csv): of the class scores of the reader, of projections and of the invariant
-reader, and of how clearly a class is recognised from a candidate (`UprightNet.recognition`); then the accuracy and the
-share of up directions within 10°, for whole shapes and for views.
+each choice (results/reader_weights.csv): how many candidates are read; the weights of the class scores of the reader,
+of projections and of the invariant reader, and of how clearly a class is recognised from a candidate. Then, for whole
+shapes and for views: the accuracy, and the shares of clouds whose up direction is within 10°, and is so for one of the
+three likeliest candidates.
 """
 
 import argparse
@@ -25,18 +26,23 @@ from qecnet.geometry import OrientedPoints, PointCloud, prepare, sample_points
 from qecnet.models import Model
 from qecnet.nn import UprightNet
 
-WEIGHTS = (
-    (1.0, 1.0, 1.0, 0.0),
-    (0.5, 0.5, 0.5, 0.0),
-    (0.0, 0.6, 0.6, 0.0),
-    (0.3, 0.6, 0.6, 0.0),
-    (0.3, 0.6, 0.6, 0.5),
-    (0.3, 0.6, 0.6, 1.0),
-    (0.3, 0.6, 0.6, 2.0),
-    (0.3, 0.6, 0.0, 1.0),
-    (0.3, 0.0, 0.6, 1.0),
+CHOICES = (
+    (3, 0.3, 0.6, 0.6, 1.0),
+    (3, 0.3, 0.6, 0.6, 2.0),
+    (6, 0.3, 0.6, 0.6, 0.0),
+    (6, 0.3, 0.6, 0.6, 1.0),
+    (6, 0.3, 0.6, 0.6, 2.0),
+    (6, 0.3, 0.6, 0.6, 3.0),
+    (10, 0.3, 0.6, 0.6, 2.0),
+    (6, 1.0, 1.0, 1.0, 1.0),
+    (6, 0.6, 0.6, 0.6, 2.0),
+    (6, 0.0, 0.6, 0.6, 2.0),
+    (6, 0.3, 0.8, 0.4, 2.0),
+    (6, 0.3, 0.4, 0.8, 2.0),
+    (6, 0.3, 0.6, 0.0, 2.0),
+    (6, 0.3, 0.0, 0.6, 2.0),
 )
-"""Of the classes by reader, projections and invariant reader, and of recognition."""
+"""Candidates that are read; weights of the classes by reader, projections and invariant reader, and of recognition."""
 _NEGLIGIBLE = 0.01  # probability of a candidate that the network does not read
 
 
@@ -57,21 +63,23 @@ def main() -> None:
             for kind, cloud in zip(("whole", "views"), clouds, strict=True):
                 for row, result in enumerate(measure(model, cloud, items[number].label, generator)):
                     found.setdefault((row, kind), []).append(result)
-    write("reader_weights.csv", [describe(model.name, row, found) for row in range(len(WEIGHTS))])
+    write("reader_weights.csv", [describe(model.name, row, found) for row in range(len(CHOICES))])
 
 
 def describe(model: str, row: int, found: dict[tuple[int, str], list[Tensor]]) -> dict[str, Any]:
     """A row of the table."""
-    weights = dict(zip(("reader", "projections", "invariant", "recognition"), WEIGHTS[row], strict=True))
+    names = "read", "reader", "projections", "invariant", "recognition"
+    choice = dict(zip(names, CHOICES[row], strict=True))
     shares: dict[str, Any] = {}
     for kind in ("whole", "views"):
-        correct, upright = torch.stack(found[row, kind]).double().mean(0).tolist()
-        shares |= {f"{kind}_accuracy": f"{correct:.4f}", f"{kind}_up": f"{upright:.4f}"}
-    return {"model": model, "clouds": len(found[row, "whole"]), **weights, **shares}
+        means = torch.stack(found[row, kind]).double().mean(0).tolist()
+        for name, mean in zip(("accuracy", "up", "first_three"), means, strict=True):
+            shares[f"{kind}_{name}"] = f"{mean:.4f}"
+    return {"model": model, "clouds": len(found[row, "whole"]), **choice, **shares}
 
 
 def measure(model: Model, cloud: PointCloud, label: int, generator: torch.Generator) -> Tensor:
-    """For each set of weights, whether the class and the up direction of a rotated cloud are right. (weights, 2)"""
+    """For each choice, whether class, up direction and one of three up directions are right. (choices, 3)"""
     q = random_quaternion((), generator, dtype=torch.float64)
     points = OrientedPoints.stack([prepare(PointCloud(cloud.points.double()).rotated(q), model.config)])
     network = model.network
@@ -82,21 +90,25 @@ def measure(model: Model, cloud: PointCloud, label: int, generator: torch.Genera
     poses = points.candidates[0][points.candidates[0].any(-1)]
     with torch.inference_mode():
         scored = network.scorer.read_one(positions, normals, poses)
-        best = scored.upright.argsort(descending=True, stable=True)[: network.config.read]
-        best = best[(scored.upright.softmax(0)[best] >= _NEGLIGIBLE) | (best == best[0])]
-        reading = network.reader.read_one(positions, normals, poses[best])
-        facing = network.face(poses[best], reading.harmonics, normals[0])
+        order = scored.upright.argsort(descending=True, stable=True)
+        poses, shares = poses[order], scored.upright.softmax(0)[order]
+        most = max(1, min(max(read for read, *_ in CHOICES), int((shares >= _NEGLIGIBLE).sum())))
+        reading = network.reader.read_one(positions, normals, poses[:most])
+        facing = network.face(poses[:most], reading.harmonics, normals[0])
         further_upright, projected, *_ = network.read_projections(positions, normals, *facing)
         invariant = network.invariant(positions, normals)
-    upright = 0.5 * (reading.upright + scored.upright[best] + further_upright)
-    is_up = rotate(poses[best], UP) @ rotate(q.float(), UP) > math.cos(math.radians(10))
+    upright = 0.5 * (reading.upright + scored.upright[order[:most]] + further_upright)
+    is_up = rotate(poses, UP) @ rotate(q.float(), UP) > math.cos(math.radians(10))
     results = []
-    for of_reader, of_projections, of_invariant, recognition in WEIGHTS:
-        seen = of_reader * reading.scores + of_projections * projected
-        among = (upright + recognition * network.recognition(seen)).softmax(0)
+    for read, of_reader, of_projections, of_invariant, recognition in CHOICES:
+        seen = (of_reader * reading.scores + of_projections * projected)[:read]
+        among = (upright[:read] + recognition * seen.log_softmax(-1).amax(-1)).softmax(0)
         joint = among[:, None] * (seen + of_invariant * invariant).softmax(-1)
         chosen = int(joint.sum(0).argmax())
-        results.append(torch.tensor([chosen == label, bool(is_up[joint[:, chosen].argmax()])]))
+        likely = torch.cat((among * shares[: len(among)].sum(), shares[len(among) :])).topk(min(3, len(shares))).indices
+        results.append(
+            torch.tensor([chosen == label, bool(is_up[joint[:, chosen].argmax()]), bool(is_up[likely].any())])
+        )
     return torch.stack(results)
 
 

@@ -41,6 +41,7 @@ from .upright_reader import UprightReader
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
 _SCORER_CLASSES = 0.5  # weight of the scorer's class scores relative to the reader's, without projections
 _READER, _FURTHER = 0.3, 0.6  # weights of the class scores of the reader, and of each other reader, if there are any
+_RECOGNITION = 2.0  # weight of the largest class probability, relative to half the scores of the up direction
 _LARGEST_TILT = math.cos(math.radians(3))  # the cosine of the largest change of the up direction by snapping
 
 
@@ -73,7 +74,7 @@ class UprightConfig(NetworkConfig):
     )
     projections: bool = False
     projection_reader: ProjectionReaderSize = field(default=ProjectionReaderSize())
-    read: int = 3
+    read: int = 6
     wrong: int = 3
     dropout: float = 0.4
     summary_rank: int = 0
@@ -103,6 +104,7 @@ class UprightNet(Network):
     class_bias = "reader.classes.bias"
     parts = ("invariant", "projections")
     posed_parts = mixed_parts = ("projections",)
+    adjustable = ("read",)
     class_rows = ("scorer.classes", "reader.classes", "invariant.classes", "projections.classes")
     config: UprightConfig
 
@@ -318,9 +320,9 @@ class UprightNet(Network):
             scores: (..., C), of the classes.
 
         Returns:
-            (...), the logarithm of the largest probability.
+            (...), the weighted logarithm of the largest probability.
         """
-        return scores.log_softmax(-1).amax(-1)
+        return _RECOGNITION * scores.log_softmax(-1).amax(-1)
 
     def _probabilities(self, scores: Tensor) -> Tensor:
         """Of the classes, or of the one that they are merged into. (..., C) → (..., C or 1)"""
