@@ -60,11 +60,18 @@ def test_temperature_of_sampled_labels_is_recovered(temperature):
     assert slope == 0
 
 
-@pytest.mark.parametrize(("temperature", "slope"), [(0.8, 1.5), (1.4, -1.0), (1.2, 0.0)])
+@pytest.mark.parametrize(("temperature", "slope"), [(0.8, 1.5), (1.4, 0.5), (1.2, 0.0)])
 def test_slope_of_sampled_labels_is_recovered(temperature, slope):
     sure, partiality = scores().softmax(-1), partialities(4000)
     found = fitted(sure, drawn(probabilities(sure, temperature, slope, partiality)), partiality)
     assert found == (pytest.approx(temperature, rel=0.06), pytest.approx(slope, abs=0.2))
+
+
+def test_slope_is_not_negative_and_the_temperature_is_then_the_best_without_one():
+    activations, partiality = scores().softmax(-1), partialities(4000)
+    labels = drawn(probabilities(activations, 1.4, -1.0, partiality))
+    assert fitted(activations, labels, partiality) == fitted(activations, labels, torch.zeros_like(partiality))
+    assert fitted(activations, labels, partiality)[1] == 0
 
 
 def test_fitted_temperature_and_slope_maximise_the_likelihood():
@@ -166,7 +173,7 @@ def make_orientations(count, seed=0):
     return Orientations(poses, shares, torch.zeros(count, 24, dtype=torch.bool))
 
 
-@pytest.mark.parametrize(("temperature", "slope"), [(0.4, 0.0), (1.0, 1.5), (2.0, -1.0)])
+@pytest.mark.parametrize(("temperature", "slope"), [(0.4, 0.0), (1.0, 1.5), (0.7, 0.5)])
 def test_calibration_of_sampled_candidates_is_recovered(temperature, slope):
     found, partiality = make_orientations(3000), partialities(3000)
     known = Calibration(1, temperature, 0, slope)

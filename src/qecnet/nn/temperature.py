@@ -70,9 +70,10 @@ def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor
 def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[float, float]:
     """Find the temperature, and its slope in partiality, under which the correct choices are most likely.
 
-    Shapes without a correct choice, and those with correct ones only, do not matter. Slopes have a wide normal prior,
-    which decides where the partiality of shapes hardly differs, as if none of them is seen as a view. Four digits are
-    kept: a few hundred shapes do not determine more.
+    Shapes without a correct choice, and those with correct ones only, do not matter. Slopes are not negative: views
+    often have no correct choice, and the others alone would seem to be predicted better than whole shapes. They have a
+    wide normal prior, which decides where the partiality of shapes hardly differs, as if none of them is seen as a
+    view. Four digits are kept: a few hundred shapes do not determine more.
 
     Args:
         scores: (N, C), the logarithms of activations of shapes that were held out; −∞ for padding.
@@ -98,7 +99,10 @@ def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[
         of_right, of_all = (torch.where(mask, cold, -torch.inf).logsumexp(-1) for mask in (right, there))
         return (of_all - of_right).sum() + 0.5 * (fitted[1] / _USUAL_SLOPE).square()
 
-    heat, slope = _minimise(loss).clamp(-_LIMITS, _LIMITS).tolist()
+    fitted = _minimise(loss)
+    if fitted[1] < 0:
+        fitted = _minimise(lambda one: loss(one * one.new_tensor((1, 0))))
+    heat, slope = fitted.clamp(-_LIMITS, _LIMITS).tolist()
     return float(f"{math.exp(heat):.4g}"), round(slope, 4) + 0.0  # never −0
 
 
