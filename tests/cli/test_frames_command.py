@@ -83,6 +83,13 @@ def test_z_points_in_the_given_direction(run, file, tmp_path):
     assert (z[on_floor, 2] < 0).all()
 
 
+def test_a_viewpoint_inside_the_shape_is_refused(run, file, tmp_path):
+    done = run("frames", file, "--viewpoint", "0.5,0.5,0.5", "-o", tmp_path / "frames.npz")
+    assert done.exit_code == 1
+    assert "the viewpoint (0.5, 0.5, 0.5) is inside the shape" in done.stderr
+    assert not (tmp_path / "frames.npz").exists()
+
+
 def test_the_same_seed_gives_the_same_file(run, file, tmp_path):
     outs = [tmp_path / f"{i}.npz" for i in range(3)]
     for out, seed in zip(outs, (1, 1, 2), strict=True):

@@ -27,7 +27,7 @@ from qecnet.evaluation.predict import Predictions, predict_shape, read_predictio
 from qecnet.evaluation.protocols import TestView, ViewSampler
 from qecnet.evaluation.rotation import category_pairs, siamese_pairs
 from qecnet.formats import write
-from qecnet.geometry import PrepareConfig, prepare
+from qecnet.geometry import PointCloud, PrepareConfig, prepare
 from qecnet.models import Model, load
 from qecnet.nn import NetworkConfig, Prediction, QECConfig, QECNet, create_network, save_network
 
@@ -73,8 +73,8 @@ def model(run):
     return load(run)
 
 
-def sampler(protocol="strict", **changes):
-    return ViewSampler(protocol, CONFIG, **changes)
+def sampler(protocol="strict", config=CONFIG, **changes):
+    return ViewSampler(protocol, config, **changes)
 
 
 def made(stored, shape, views, protocol, **changes):
@@ -87,6 +87,20 @@ def measurement(model, dataset, folder, protocol="strict", **changes):
 
 def equal(a: Predictions, b: Predictions) -> bool:
     return all(np.array_equal(getattr(a, f.name), getattr(b, f.name)) for f in fields(Predictions))
+
+
+@pytest.mark.parametrize("protocol", ["strict", "paper"])
+def test_implausible_viewpoints_of_files_are_ignored(protocol):
+    points = torch.nn.functional.normalize(torch.randn(600, 3, generator=torch.Generator().manual_seed(0)), dim=-1)
+    cap = PointCloud(points[points[:, 2] > 0.5])
+    below, inside = (torch.tensor([0.0, 0.0, height], dtype=torch.float64) for height in (-5, 0.8))
+    config = replace(CONFIG, sign="camera")
+    found = {
+        name: made(cap.seen_from(viewpoint), 0, VIEWS, protocol, config=config)[0].frames
+        for name, viewpoint in (("below", below), ("inside", inside), ("none", None))
+    }
+    assert torch.equal(found["inside"], found["none"])
+    assert not torch.equal(found["below"], found["none"])
 
 
 def test_result_does_not_depend_on_the_number_of_workers(model, dataset, tmp_path):

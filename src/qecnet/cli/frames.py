@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -73,11 +74,12 @@ def frames(
         from qecnet.cli._frame_files import draw_frames, write_npz, write_ply
         from qecnet.files import replace_when_done
         from qecnet.formats import read_cloud
-        from qecnet.geometry import MIN_POINTS, PrepareConfig, prepare
+        from qecnet.geometry import MIN_POINTS, PrepareConfig, check_viewpoint, prepare
     generator = torch.Generator().manual_seed(seed)
     cloud = read_cloud(file, points, generator=generator)
     if viewpoint is not None:
         cloud = cloud.seen_from(torch.tensor(viewpoint, dtype=torch.float64))
+        check_viewpoint(replace(cloud, normals=None))  # those of a mesh are not reliable
     side = sign if viewpoint is None else "camera"
     config = PrepareConfig(points, max(MIN_POINTS, min(count, len(cloud), points)), method=method, sign=side)
     start = time.perf_counter()

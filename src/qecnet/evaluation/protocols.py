@@ -18,7 +18,15 @@ from qecnet.algebra import random_quaternion
 from qecnet.datasets import derive_seed
 from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.results import ProtocolName
-from qecnet.geometry import Mesh, OrientedPoints, PointCloud, PrepareConfig, prepare, sample_points
+from qecnet.geometry import (
+    Mesh,
+    OrientedPoints,
+    PointCloud,
+    PrepareConfig,
+    drop_implausible_viewpoint,
+    prepare,
+    sample_points,
+)
 
 _POINTS, _ROTATION, _CORRUPTION = range(3)
 """One stream of random numbers for each."""
@@ -90,8 +98,8 @@ class ViewSampler:
     ) -> tuple[OrientedPoints, int]:
         """Resample, corrupt and rotate a shape, and estimate frames from the result; also count its points."""
         generator = torch.Generator().manual_seed(derive_seed(self.seed, _POINTS, shape, resampling))
-        # A file's normals are not used: not every file has them.
-        cloud = replace(sample_points(stored, self.config.points, generator, self.keep), normals=None)
+        cloud = drop_implausible_viewpoint(sample_points(stored, self.config.points, generator, self.keep))
+        cloud = replace(cloud, normals=None)  # a file's normals are not used: not every file has them
         noise = torch.Generator().manual_seed(derive_seed(self.seed, _CORRUPTION, shape, resampling))
         if self.corruption is not None:
             cloud = self.corruption.corrupt_points(cloud, noise)
