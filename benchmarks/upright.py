@@ -4,7 +4,7 @@
 
 Strict protocol: each shape is sampled at 10,000 points and rotated at random before anything is estimated. ModelNet40
 is its test split; Google Scanned Objects are the names whose SHA-256 begins with 8 to f (NAME/model.obj, z up). Boxes
-among them (`qecnet.evaluation.name_form`) are also counted apart, as the shape of a box does not show its up. One row
+among them (`qecnet.evaluation.is_box`) are also counted apart, as the shape of a box does not show its up. One row
 for each model and dataset (results/upright.csv): accuracy; the share of shapes whose up is within 5° and 10°, within
 10° up to a turn upside down, and within 10° for one of the first three up directions (`Answer.ups`); the
 median angle; the share off by more than 90°; and of the smallest candidate sets with 90% of the probability, how often
@@ -30,7 +30,7 @@ from torch import Tensor
 import qecnet
 from qecnet.algebra import rotate, to_matrix
 from qecnet.datasets import Item, open_dataset
-from qecnet.evaluation import name_form
+from qecnet.evaluation import is_box
 from qecnet.models import Candidate, Model
 from qecnet.nn import right_poses
 
@@ -121,7 +121,7 @@ def summarize(model: Model, dataset: str, items: list[Item], found: list[dict[st
     """Rows for all shapes of a dataset and, of scanned objects, for boxes and the rest apart."""
     parts = {"all": [True] * len(items)}
     if dataset == "scanned_objects":
-        boxes = [name_form(item.load()) == "box" for item in items]
+        boxes = [is_box(item.load()) for item in items]
         parts |= {"boxes": boxes, "not boxes": [not box for box in boxes]}
     rows = []
     for part, chosen in parts.items():

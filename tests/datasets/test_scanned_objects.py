@@ -1,4 +1,4 @@
-"""Google Scanned Objects: one class, and a split by the hash of the name."""
+"""Google Scanned Objects: classes are categories, and the split follows from the hash of the name."""
 
 import hashlib
 
@@ -23,11 +23,22 @@ def make_folder(root):
 
 def test_objects_are_split_by_the_hash_of_their_names(tmp_path):
     dataset = open_dataset("scanned_objects", make_folder(tmp_path))
-    assert (dataset.name, dataset.classes) == ("scanned_objects", ("object",))
+    assert dataset.name == "scanned_objects"
     train, test = ([item.name for item in dataset.items(split)] for split in ("train", "test"))
     assert sorted(train + test) == sorted(NAMES)
     assert all(int(hashlib.sha256(name.encode()).hexdigest()[0], 16) < 8 for name in train)
     assert all(int(hashlib.sha256(name.encode()).hexdigest()[0], 16) >= 8 for name in test)
+
+
+def test_classes_are_categories_and_small_ones_are_merged(tmp_path):
+    folder = make_folder(tmp_path)
+    known = {"ASICS_GEL1140V_WhiteBlackSilver": "Shoe", "Android_Lego": "others"}
+    for name in known:
+        (folder / name).mkdir()
+        (folder / name / "model.obj").write_text("v 0 0 0\nv 1 0 0\nv 0 0 1\nf 1 2 3\n")
+    dataset = open_dataset("scanned_objects", folder)
+    items = [item for split in ("train", "test") for item in dataset.items(split)]
+    assert {item.name: dataset.classes[item.label] for item in items} == known | dict.fromkeys(NAMES, "no category")
 
 
 def test_only_the_geometry_is_read(tmp_path):

@@ -4,13 +4,13 @@ A `Measurement` says what is measured and how, each `measure_*` function returns
 `read_result` keep it as JSON.
 """
 
+from qecnet.evaluation.boxes import is_box
 from qecnet.evaluation.calibration import measure_calibration, write_calibration
 from qecnet.evaluation.card import write_card
 from qecnet.evaluation.classification import measure_classification
 from qecnet.evaluation.comparison import compare_accuracy, compare_errors
 from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.equivariance import measure_equivariance
-from qecnet.evaluation.forms import name_form
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import NO_SYM, group_errors, relative_rotation, rotation_angles
 from qecnet.evaluation.published import published_figures
@@ -82,6 +82,7 @@ __all__ = [
     "format_interval",
     "format_percent",
     "group_errors",
+    "is_box",
     "measure_calibration",
     "measure_classification",
     "measure_equivariance",
@@ -90,7 +91,6 @@ __all__ = [
     "measure_robustness",
     "measure_rotation",
     "measure_views",
-    "name_form",
     "name_network",
     "open_unfinished",
     "published_figures",

@@ -428,7 +428,7 @@ class ViewsResult(ModelResult):
 
     Attributes:
         groups: scores of "whole" shapes, of "views", and of views by visible share.
-        whole_by_kind: scores of whole shapes by class; for a dataset without the model's classes, by form.
+        whole_by_kind: scores of whole shapes by class of the dataset.
         views_by_kind: the same of views.
         no_answer: how many whole shapes and views the model had no answer for (flat, too few points in view, or
             hardly visible to a camera); they are in none of the scores.

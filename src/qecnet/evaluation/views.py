@@ -14,7 +14,6 @@ from torch import Tensor
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import NO_SYMMETRY, Item, derive_seed, sample_view, symmetry_of
-from qecnet.evaluation.forms import FORMS, name_form
 from qecnet.evaluation.measurement import CountedViews, Measurement
 from qecnet.evaluation.metrics import calibration_error
 from qecnet.evaluation.results import ViewScores, ViewsResult
@@ -60,8 +59,8 @@ The size of the set of candidates is 0 for a network that compares none.
 def measure_views(measurement: Measurement) -> ViewsResult:
     """Predict each test shape twice, whole and as one camera sees it, each in a random pose of its own.
 
-    A dataset that shares no class with the model is measured by orientation alone, and grouped by form (`name_form`);
-    a model that can do without its classes is measured without them, as `qec orient` uses it.
+    A dataset that shares no class with the model is measured by orientation alone; a model that can do without its
+    classes is measured without them, as `qec orient` uses it.
 
     Args:
         measurement: what is measured, and how; the protocol is "strict".
@@ -83,15 +82,14 @@ def measure_views(measurement: Measurement) -> ViewsResult:
             measurement = replace(measurement, model=model)
     numbers = range(len(items)) if measurement.shapes is None else measurement.shapes
     numbers = [n for n in numbers if not common or dataset.classes[items[n].label] in common]
-    kinds = dataset.classes if common else FORMS
     code = [
         code_hash("qecnet.models", "*.py"),
-        code_hash("qecnet.evaluation", "views.py", "forms.py", "symmetric_errors.py"),
+        code_hash("qecnet.evaluation", "views.py", "symmetric_errors.py"),
         code_hash("qecnet.datasets", "symmetry.py"),
     ]
-    about = [measurement.seed, kinds, bool(common), asdict(model.calibration), code]
+    about = [measurement.seed, dataset.classes, bool(common), asdict(model.calibration), code]
     key = hash_inputs(model, dataset, "test", numbers, about)
-    jobs = [(measurement.seed, n, items[n], kinds if common else None) for n in numbers]
+    jobs = [(measurement.seed, n, items[n], dataset.classes if common else None) for n in numbers]
     rows = measurement.compute_rows("views-strict", key, _ROW, 2, _measure_shape, model, jobs)
     answered = rows[rows["is_answered"]]
     if not len(answered):
@@ -102,8 +100,8 @@ def measure_views(measurement: Measurement) -> ViewsResult:
         **measurement.describe(counted, "strict") | ({} if common else {"missing": ()}),
         no_answer=len(rows) - len(answered),
         groups=_group(answered, bool(common)),
-        whole_by_kind=_by_kind(answered[~answered["is_view"]], kinds, bool(common)),
-        views_by_kind=_by_kind(views, kinds, bool(common)),
+        whole_by_kind=_by_kind(answered[~answered["is_view"]], dataset.classes, bool(common)),
+        views_by_kind=_by_kind(views, dataset.classes, bool(common)),
     )
 
 
@@ -112,8 +110,7 @@ def _measure_shape(model: Model, seed: int, number: int, item: Item, classes: Se
     generator = torch.Generator().manual_seed(derive_seed(seed, number))
     shape = item.load()
     rows = np.zeros(2, _ROW)
-    rows["shape"], rows["is_view"] = number, (False, True)
-    rows["kind"] = item.label if classes else FORMS.index(name_form(shape))
+    rows["shape"], rows["kind"], rows["is_view"] = number, item.label, (False, True)
     try:
         view = sample_view(shape, generator)
     except ValueError:  # cameras hardly see it from any side

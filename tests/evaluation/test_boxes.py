@@ -1,4 +1,4 @@
-"""Forms of solids whose form is known, in any pose, and the box around them against trimesh."""
+"""Solids that are boxes or not, in any pose, and the smallest box around them against trimesh."""
 
 import numpy as np
 import pytest
@@ -8,8 +8,8 @@ from scipy.spatial import QhullError
 
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets._solids import box, join, lathe
-from qecnet.evaluation import name_form
-from qecnet.evaluation.forms import fit_box
+from qecnet.evaluation import is_box
+from qecnet.evaluation.boxes import fit_box
 from qecnet.geometry import Mesh, PointCloud
 
 TABLE = [box((-1, 1), (-0.8, 0.8), (0.9, 1)), *(box((x, x + 0.1), (0, 0.1), (0, 0.9)) for x in (-1, 0.9))]
@@ -22,26 +22,26 @@ def rotated(parts, seed):
 
 
 @pytest.mark.parametrize(
-    ("form", "parts"),
+    ("expected", "parts"),
     [
-        ("box", [box((0, 1), (0, 2), (0, 3))]),
-        ("box", [box((0, 1), (0, 1), (0, 1))]),
-        ("box", [box((0, 1), (0, 1), (0, 1)), box((0.4, 0.5), (0.4, 0.5), (1, 1.02))]),  # with a button on top
-        ("round", [lathe(((0, 0), (1, 0), (1, 3), (0, 3)))]),
-        ("flat", [lathe(((0, 0), (1, 0), (0, 0.3)))]),
-        ("other", TABLE),
+        (True, [box((0, 1), (0, 2), (0, 3))]),
+        (True, [box((0, 1), (0, 1), (0, 1))]),
+        (True, [box((0, 1), (0, 1), (0, 1)), box((0.4, 0.5), (0.4, 0.5), (1, 1.02))]),  # with a button on top
+        (False, [lathe(((0, 0), (1, 0), (1, 3), (0, 3)))]),
+        (False, [lathe(((0, 0), (1, 0), (0, 0.3)))]),
+        (False, TABLE),
     ],
 )
-def test_forms_in_any_pose(form, parts):
+def test_boxes_are_recognised_in_any_pose(expected, parts):
     for seed in (0, 1):
         mesh = rotated(parts, seed)
-        assert name_form(mesh) == form
-        assert name_form(mesh.sample(5000, torch.Generator().manual_seed(seed))) == form
+        assert is_box(mesh) == expected
+        assert is_box(mesh.sample(5000, torch.Generator().manual_seed(seed))) == expected
 
 
-def test_a_sheet_is_flat():
+def test_a_sheet_is_not_a_box():
     sheet = torch.rand(500, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 1.0, 0.0])
-    assert name_form(PointCloud(sheet)) == "flat"
+    assert not is_box(PointCloud(sheet))
     with pytest.raises(QhullError):
         fit_box(sheet.double().numpy())
 

@@ -1,4 +1,4 @@
-"""The form of a shape without a class: box, flat, round or other."""
+"""Shapes that are boxes: their form does not show which way is up."""
 
 from __future__ import annotations
 
@@ -11,37 +11,26 @@ from scipy.spatial import ConvexHull, QhullError
 
 from qecnet.geometry import Mesh, PointCloud, sample_points
 
-FORMS = ("box", "flat", "round", "other")
-
 _POINTS = 2000  # of the surface that are looked at
 _ON_BOX = 0.9  # of the surface, at least
 _DEPTH = 0.025  # of the box's mean side, to which a point counts as on the box
-_FLAT = 0.25  # thickness over the next larger side, at most
-_ROUND = 0.05  # difference of two sides over the largest, at most
 
 
-def name_form(shape: Mesh | PointCloud) -> str:
-    """Name the form of a shape, by the smallest box around it.
+def is_box(shape: Mesh | PointCloud) -> bool:
+    """Check whether a shape is a box, such as a product box or the case of a disc.
 
     Args:
         shape: any shape; a cloud should cover the whole surface evenly.
 
     Returns:
-        "box" if 90% of the surface lies within 2.5% of the box's mean side of its faces, such as product boxes and
-        cases of discs. Otherwise "flat" if the shortest side is at most a quarter of the next one, "round" if two sides
-        are nearly equal, and "other".
+        Whether 90% of the surface lies within 2.5% of the mean side length of the smallest box around it from its faces.
     """
     points = sample_points(shape, _POINTS, torch.Generator().manual_seed(0)).points.double().numpy()
     try:
         inside, sides = fit_box(points)
     except QhullError:  # all points are in one plane
-        return "flat"
-    if np.quantile(inside.min(1), _ON_BOX) < _DEPTH * sides.mean():
-        return "box"
-    thin, middle, large = np.sort(sides)
-    if thin < _FLAT * middle:
-        return "flat"
-    return "round" if min(middle - thin, large - middle) < _ROUND * large else "other"
+        return False
+    return bool(np.quantile(inside.min(1), _ON_BOX) < _DEPTH * sides.mean())
 
 
 def fit_box(points: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
