@@ -2,12 +2,13 @@
 
     python -m benchmarks.view_frames --data modelnet10.zip [--shapes 60]
 
-Normals look toward the centre, as the shipped models were trained, or away from the camera, which is the same on a
-convex shape. x axes look to the centre: the centroid of the view, or a point that is moved away from the camera by the
-median distance between both, 0.16 of the view's radius. "true centre" is that of the whole shape, which nobody knows.
-Test shapes of ModelNet10, each in a random pose. One row for each choice (results/view_frames.csv): of up to 512
+Normals look toward the centre, as all models in the package were trained, or away from the camera, which is the same
+on a convex shape. x axes look to the centre: the centroid of the view, or a point that is moved away from the camera by
+the median distance between both, 0.16 of the view's radius. "true centre" is that of the whole shape, which nobody
+knows. Test shapes of ModelNet10, each in a random pose. One row for each choice (results/view_frames.csv): of up to 512
 farthest points of a view, the shares whose frame is within 30° of that of the whole shape there, by the centroid rule,
-and of that of a second view where this sees the point, too; and the shipped model's accuracy and up within 10°.
+and of that of a second view where this sees the point, too; and the accuracy and up within 10° of
+`modelnet10-features`.
 """
 
 import argparse

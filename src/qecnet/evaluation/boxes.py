@@ -23,7 +23,7 @@ def is_box(shape: Mesh | PointCloud) -> bool:
         shape: any shape; a cloud should cover the whole surface evenly.
 
     Returns:
-        Whether 90% of the surface lies within 2.5% of the mean side length of the smallest box around it from its faces.
+        Whether 90% of the surface is near the faces of the smallest box around it: within 2.5% of its mean side length.
     """
     points = sample_points(shape, _POINTS, torch.Generator().manual_seed(0)).points.double().numpy()
     try:
