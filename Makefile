@@ -15,9 +15,10 @@ TEST_ENV := OMP_NUM_THREADS=1
 demo: $(DEMO_READY)
 	$(BIN)/python examples/demo $(if $(FILE),"$(FILE)")
 
-# The picture in the README.
+# The picture in the README, and how many of its predictions are right.
 demo-picture: demo
 	cp build/demo/demo.png docs/images/demo.png
+	cp build/demo/demo.csv results/demo.csv
 
 # Update the figures in the README and in docs/ from results/.
 readme: $(READY)
@@ -146,6 +147,7 @@ measure: browser
 	$(BENCHMARK).bench_candidates
 	$(BENCHMARK).bench_views
 	$(BENCHMARK).bench_product
+	$(BENCHMARK).view_effects --data "$(MODELNET10)"
 	$(BENCHMARK).pose_baselines.partial --data "$(MODELNET10)"
 	$(BENCHMARK).align_scans --data "$(MODELNET10)"
 	$(BIN)/python tests/test_answers.py

@@ -400,11 +400,13 @@ def calibration() -> str:
     for run in (run for dataset in DATASETS for run in _list_runs(dataset)):
         if (found := run.result(CalibrationResult)) is not None:
             parts = (found.held_out.before, found.held_out.after, found.test.before, found.test.after)
-            fitted = (f"{found.temperature:g}", f"{found.temperature_slope:g}")
+            fitted = [f"{found.temperature:g}", f"{found.temperature_slope:g}", DASH, DASH]
+            if found.candidate_sets is not None:
+                fitted[2:] = f"{found.orientation_temperature:g}", f"{found.orientation_temperature_slope:g}"
             cells = [*fitted, *(f"{scores.ece:.3f}" for scores in parts)]
             rows.append([_link(run, run.name), *cells])
-    head = ("model", "temperature", "slope", "held out, before", "held out, after", "test, before", "test, after")
-    return _table(head, rows)
+    fitted = ("classes: temperature", "slope", "candidates: temperature", "slope")
+    return _table(("model", *fitted, "held out, before", "held out, after", "test, before", "test, after"), rows)
 
 
 def speed() -> str:
@@ -585,6 +587,9 @@ def aims() -> str:
     rows.append(["against upright, no-sym: off by more than 90°", f"≤ {format_percent(0.02)}", *cells])
     for what, share, aim in _share_aims(ten):
         rows.append([what, f"≥ {format_percent(aim)}", *_against(share, aim, format_percent, more=True)])
+    demo = [(row["what"], int(row["right"]), int(row["of"])) for row in _rows("demo.csv")]
+    right = ", ".join(f"{found} of {total} {what}" for what, found, total in demo)
+    rows.append(["`make demo`", "all right", right, "yes" if all(found == total for _, found, total in demo) else "no"])
     for what, held in _held_by_sets():
         reached = "yes" if abs(held - 0.9) <= 0.02 else "no"
         rows.append([f"{what}: the 90% set holds the pose", "90 ± 2%", format_percent(held), reached])
@@ -676,18 +681,36 @@ _OF_ORIENTATIONS = (
 
 
 def scanned_views() -> str:
-    """The up direction of scanned objects by form, whole and as views."""
+    """The up direction of scanned objects by category, whole and as views."""
     found = read_result(RESULTS / "modelnet40" / "evaluation" / "scanned_objects", ViewsResult)
     assert found is not None
     kinds = {"all": (found.groups["whole"], found.groups["views"])}
     kinds |= {kind: (found.whole_by_kind[kind], of) for kind, of in found.views_by_kind.items()}
+    names = {
+        "up10": "up within 10°",
+        "first_three": "up among the first three",
+        "confidence": "mean confidence",
+        "set_holds_pose": "90% set: pose",
+    }
     cells = [
-        [kind, str(whole.views)]
-        + [format_percent(getattr(of, name)) for name in ("up10", "first_three", "confidence") for of in (whole, view)]
+        [kind, str(whole.views), *(format_percent(getattr(of, name)) for name in names for of in (whole, view))]
         for kind, (whole, view) in kinds.items()
     ]
-    names = ("up within 10°", "up among the first three", "mean confidence")
-    return _table(("form", "objects", *(f"{name}, {of}" for name in names for of in ("whole", "views"))), cells)
+    head = (f"{name}, {of}" for name in names.values() for of in ("whole", "views"))
+    return _table(("category", "objects", *head), cells)
+
+
+def view_effects() -> str:
+    """Views with one effect of depth cameras at a time."""
+    columns = {
+        "view": "{view}",
+        "surface visible": "{visible:.0%}",
+        "accuracy": "{accuracy:.1%}",
+        "up within 10°": "{up10:.1%}",
+        "orientation within 15°": "{pose15:.1%}",
+        "90% set: pose": "{set_holds_pose:.1%}",
+    }
+    return _columns(_rows("view_effects.csv"), columns)
 
 
 def view_frames() -> str:

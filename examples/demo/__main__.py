@@ -1,4 +1,4 @@
-"""Classify shapes in random poses, rotate them upright and align them: a table, a picture and a page.
+"""Classify shapes in random poses, rotate them upright and align them: tables, a picture and a page.
 
     python examples/demo [FILE] [--out build/demo] [--seed 0]
 
@@ -8,7 +8,7 @@ Needs matplotlib.
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import BytesIO
 from pathlib import Path
 
@@ -35,7 +35,8 @@ def main() -> None:
     drawing, site = given.out / "demo.png", given.out / "index.html"
     try:
         seen, pairs = trial(qecnet.load(DEFAULT_MODEL), given.file, given.seed)
-        told = summary(seen, pairs)
+        counts = count_right(seen, pairs)
+        told = summary(counts)
         console.print(shapes_table(seen), pairs_table(pairs))
         console.print(told, soft_wrap=True)
         given.out.mkdir(parents=True, exist_ok=True)
@@ -43,21 +44,30 @@ def main() -> None:
         picture(seen, [pair for pair in pairs if pair.differ], told).savefig(drawn, dpi=130)
         write_whole(drawing, drawn.getvalue())
         write_whole(site, page(seen, pairs, told).encode())
+        rows = [f"{what},{right},{total}" for what, (right, total) in counts.items()]
+        write_whole(given.out / "demo.csv", "\n".join(("what,right,of", *rows, "")).encode())
     except (ValueError, OSError) as error:
         sys.exit(f"demo: {error}")
     console.print(f"\nPicture: {drawing}\nPage with shapes to rotate: {site}", highlight=False)
 
 
-def summary(seen: Sequence[Seen], pairs: Sequence[Pair]) -> str:
-    """The results in one sentence."""
+def count_right(seen: Sequence[Seen], pairs: Sequence[Pair]) -> dict[str, tuple[int, int]]:
+    """How many classes, poses and alignments are right, and of how many."""
     known = [one for one in seen if one.scan.kind is not None]
     measured = [pair for pair in pairs if pair.error is not None]
-    right = sum(not one.label_is_wrong for one in known)
-    found = sum(not one.pose_is_wrong for one in seen)
-    aligned = sum(not pair.is_wrong for pair in measured)
+    return {
+        "classes": (sum(not one.label_is_wrong for one in known), len(known)),
+        "poses": (sum(not one.pose_is_wrong for one in seen), len(seen)),
+        "alignments": (sum(not pair.is_wrong for pair in measured), len(measured)),
+    }
+
+
+def summary(counts: Mapping[str, tuple[int, int]]) -> str:
+    """The results in one sentence."""
+    classes, poses, alignments = ("{} of {}".format(*counts[what]) for what in ("classes", "poses", "alignments"))
     return (
-        f"{len(seen)} shapes in random poses: {right} of {len(known)} classified correctly, "
-        f"{found} of {len(seen)} poses and {aligned} of {len(measured)} alignments within {LIMIT:.0f}°."
+        f"{counts['poses'][1]} shapes in random poses: {classes} classified correctly, "
+        f"{poses} poses and {alignments} alignments within {LIMIT:.0f}°."
     )
 
 
