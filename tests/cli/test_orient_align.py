@@ -293,6 +293,18 @@ def test_failed_alignment_gives_a_one_sentence_error(run, folder):
     assert not (folder / "out.ply").exists()
 
 
+@pytest.mark.parametrize("factors", [(1e-200, 1e200), (1e200, 1e-200), (1e200, 1e200)])
+@pytest.mark.parametrize("options", [(), ("--scale", "--refine"), ("--json",)])
+def test_sizes_beyond_all_measure_give_a_one_sentence_error(run, folder, chair, factors, options):
+    points = chair.sample(500, torch.Generator().manual_seed(0)).points.double()
+    for name, factor in zip(("a.npy", "b.npy"), factors, strict=True):
+        np.save(folder / name, (points * factor).numpy())
+    result = run("align", folder / "a.npy", folder / "b.npy", *options)
+    assert (result.exit_code, result.stdout) == (1, "")
+    first, second = (folder / name for name in ("a.npy", "b.npy"))
+    assert result.stderr == f"qec: {first}: is too large or too small to be aligned with {second}\n"
+
+
 def test_sizes_are_not_compared_when_alignment_fails(run, folder, chair):
     write(folder / "large.ply", replace(chair, vertices=chair.vertices * 1000))
     result = run("align", folder / "large.ply", folder / "chair.ply", "--model", "nothing")
