@@ -244,7 +244,9 @@ def test_alignment_by_a_model_without_classes_has_no_labels(run, folder):
 
 
 def test_the_matrix_only_and_json_exclude_each_other(run, folder):
-    result = run("align", folder / "chair.ply", folder / "scan.xyz", "--transform-only", "--json", "-o", folder / "o.ply")
+    result = run(
+        "align", folder / "chair.ply", folder / "scan.xyz", "--transform-only", "--json", "-o", folder / "o.ply"
+    )
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.startswith("qec: --transform-only and --json cannot be combined")
     assert not (folder / "o.ply").exists()
