@@ -299,11 +299,12 @@ class UprightNet(Network):
 
         Args:
             reader, projected, of_scorer: (..., R, C), of the reader, of projections if there are any, and of the
-                scorer, which counts only without them.
+                scorer, which counts only without projections, and for the class only if no other reader does.
             positions, normals: (clouds, N, 3).
 
         Returns:
-            The scores from each candidate, and these together with those of the invariant reader. (..., R, C)
+            The scores by which a class is recognised from each candidate, and those of the class, to which the
+            invariant reader adds its own. (..., R, C)
         """
         weighted = _READER * reader if projected is None else _READER * reader + _FURTHER * projected
         seen = reader + _SCORER_CLASSES * of_scorer if projected is None else weighted
