@@ -178,9 +178,7 @@ class UprightNet(Network):
             poses = identity_like(positions)[None]
         scored = self.scorer.read_one(positions, normals, poses)
         probabilities = scored.upright.softmax(0)
-        order = scored.upright.argsort(descending=True, stable=True)
-        likely = int((probabilities >= _NEGLIGIBLE).sum())
-        count = max(1, min(self.config.read, likely))
+        order, count = self.rank(scored.upright, self.config.read)
         best, rest = order[:count], order[count:]
         reading = self.reader.read_one(positions, normals, poses[best])
         facing, shares = self.face(poses[best], reading.harmonics, normals[0])
@@ -248,6 +246,12 @@ class UprightNet(Network):
         offset = reading.offset.view(*best.shape, 3).gather(1, likeliest[..., None].expand(-1, -1, 3))
         whole = Whole(offset[:, 0], reading.growth.view(best.shape).gather(1, likeliest)[:, 0])
         return Prediction(joint.sum(1), facing.gather(1, of_class), summary, whole=whole)
+
+    @staticmethod
+    def rank(upright: Tensor, most: int) -> tuple[Tensor, int]:
+        """Rank candidates by the scorer's scores (C,): the likeliest first, and how many of these are to be read."""
+        likely = int((upright.softmax(0) >= _NEGLIGIBLE).sum())
+        return upright.argsort(descending=True, stable=True), max(1, min(most, likely))
 
     @staticmethod
     def face(poses: Tensor, harmonics: Tensor, normals: Tensor, most: int = 4) -> tuple[Tensor, Tensor]:
