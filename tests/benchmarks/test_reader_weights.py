@@ -34,7 +34,7 @@ def make_decided_model():
     with torch.no_grad():
         for name, parameter in network.named_parameters():
             if name.endswith(("classes.weight", "upright.weight")):
-                parameter *= 30 if name.startswith("scorer") else 60
+                parameter.mul_(30 if name.startswith("scorer") else 60)
     return Model("decided", network, CLASSES, PrepareConfig(8000, 128, "centred", candidates=True))
 
 
