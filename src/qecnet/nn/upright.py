@@ -249,7 +249,15 @@ class UprightNet(Network):
 
     @staticmethod
     def rank(upright: Tensor, most: int) -> tuple[Tensor, int]:
-        """Rank candidates by the scorer's scores (C,): the likeliest first, and how many of these are to be read."""
+        """Rank candidates by the scorer's scores.
+
+        Args:
+            upright: (C,), these scores.
+            most: largest number of candidates to read.
+
+        Returns:
+            Their indices (C,), the likeliest first, and how many of the first ones are to be read.
+        """
         likely = int((upright.softmax(0) >= _NEGLIGIBLE).sum())
         return upright.argsort(descending=True, stable=True), max(1, min(most, likely))
 
