@@ -72,10 +72,10 @@ def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor
 def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[float, float]:
     """Find the temperature, and its slope in partiality, under which the correct choices are most likely.
 
-    Shapes without a correct choice, and those with correct ones only, do not matter. Slopes are not negative: views
-    often have no correct choice, and the others alone would seem to be predicted better than whole shapes. They have a
-    wide normal prior, which decides where the partiality of shapes hardly differs, as if none of them is seen as a
-    view. Four digits are kept: a few hundred shapes do not determine more.
+    Shapes without a correct choice, and those with correct ones only, do not matter. Slopes are not negative: at the
+    same activation, a view is not trusted more than a whole shape. They have a wide normal prior, which decides where
+    the partiality of shapes hardly differs, as if none of them is seen as a view. Four digits are kept: a few hundred
+    shapes do not determine more.
 
     Args:
         scores: (N, C), the logarithms of activations of shapes that were held out; −∞ for padding.
