@@ -10,7 +10,7 @@ from pathlib import Path
 from qecnet.evaluation.predict import Predictions, read_predictions
 from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.results import PROTOCOLS, ModelResult, PoseBaselinesResult, ProtocolName, R, read_result
-from qecnet.nn import list_networks, network_class
+from qecnet.nn import find_network, list_networks
 from qecnet.outcome import Epoch, TrainingOutcome
 from qecnet.schema import decode_file, decode_lines
 
@@ -26,7 +26,7 @@ def name_network(config: str) -> str:
     """
     if (method := published_figures().methods.get(config)) is not None:
         return method
-    return network_class(config).title if config in list_networks() else config
+    return find_network(config).network.title if config in list_networks() else config
 
 
 @dataclass(frozen=True)
