@@ -19,3 +19,9 @@ def quiet_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def import_models() -> None:
+    """Import what takes longest of what commands import; they call this once their options are known to be valid."""
+    with quiet_interrupts():
+        import qecnet.models  # noqa: F401

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import Seed
 
 if TYPE_CHECKING:
@@ -56,10 +56,10 @@ def _common(
     ] = None,
 ) -> Measurement:
     """Build a measurement from the options that every command has."""
-    with quiet_interrupts():
-        from qecnet.datasets import open_dataset
-        from qecnet.evaluation import Measurement
-        from qecnet.models import load
+    from qecnet.datasets import open_dataset
+    from qecnet.evaluation import Measurement
+    from qecnet.models import load
+
     if not run.is_dir():
         raise ValueError(f"{run}: there is no such folder; give the folder of a run of qec train")
     model = load(run, poses=False)
@@ -81,8 +81,9 @@ def _command(measure: Callable[..., None]) -> Callable[..., None]:
     common, own = (inspect.signature(one, eval_str=True, locals=types) for one in (_common, measure))
 
     def command(**given: Any) -> None:
-        with quiet_interrupts():
-            from qecnet.files import alone_in
+        import_models()
+        from qecnet.files import alone_in
+
         measurement = _common(**{name: given.pop(name) for name in common.parameters})
         with alone_in(measurement.folder, wait=True):
             measure(measurement, **given)

@@ -14,7 +14,6 @@ import typer
 from qecnet import DEFAULT_MODEL
 from qecnet.cli._bulk import FailureLog, ProgressLine, describe_rate, end_stopped, note_failed_before, share_answers
 from qecnet.cli._files import iterate_shapes
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
     INDEX,
     TIMEOUT,
@@ -68,9 +67,9 @@ def index(
     --from - --library meshes/.
     """
     folder = _find_folder(files or [], listed, library)
-    with quiet_interrupts():
-        from qecnet.bulk import Progress, Shard, check_address
-        from qecnet.models import edit_library, load
+    from qecnet.bulk import Progress, Shard, check_address
+    from qecnet.models import edit_library, load
+
     part = Shard.parse(shard) if shard else None
     path = index_path or folder / INDEX
     path = part.results_path(path) if part else path

@@ -7,7 +7,6 @@ from typing import Annotated
 
 import typer
 
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import ModelName
 
 _MODEL = "modelnet10-features"  # has capsules, whose votes the page shows
@@ -36,9 +35,9 @@ def view(
 
     The class stays the same and the predicted axes follow the shape. Ctrl-C stops the viewer.
     """
-    with quiet_interrupts():
-        from qecnet.formats import read
-        from qecnet.models import load
+    from qecnet.formats import read
+    from qecnet.models import load
+
     try:
         from qecnet.viewer import serve_viewer
     except ImportError as error:
