@@ -285,5 +285,15 @@ def read_config(name: Any, options: Any, path: Path) -> tuple[type[Network], Net
 def check_at_most(config: Any, **limits: int) -> None:
     """Raise a ValueError for a field above its limit, which is far above any use: damaged files could ask for more."""
     for name, limit in limits.items():
-        if getattr(config, name) > limit:
-            raise ValueError(f"{name} is {getattr(config, name)}; it must be at most {limit:,}")
+        value = getattr(config, name)
+        if max(value if isinstance(value, tuple) else (value,)) > limit:
+            raise ValueError(f"{name} is {value}; it must be at most {limit:,}")
+
+
+def check_sizes(config: Any, **limits: int) -> None:
+    """Raise a ValueError for a field that is, or has, a number below 1 or above its limit."""
+    for name in limits:
+        value = getattr(config, name)
+        if not min(value if isinstance(value, tuple) else (value,)) >= 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
+    check_at_most(config, **limits)
