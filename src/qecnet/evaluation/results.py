@@ -507,20 +507,12 @@ def read_result(folder: Path, kind: type[R], protocol: ProtocolName = "strict") 
         The result, or None if it has not been measured under the protocol.
 
     Raises:
-        ValueError: if the file is damaged, or holds another measurement or protocol than its name says.
+        ValueError: if the file is damaged, or holds another protocol than its name says.
     """
     path = folder / kind.file_name(protocol)
     if not path.exists():
         return None
-    what = decode_file(path, _Tag).what
-    if what != kind.measurement:
-        raise ValueError(f"{path}: is a result of {what}, not of {kind.measurement}; rename it or measure again")
     found = decode_file(path, kind)
     if path.name != kind.file_name(found.protocol):
         raise ValueError(f"{path}: was measured under the protocol {found.protocol}; rename it or measure again")
     return found
-
-
-@dataclass(frozen=True)
-class _Tag:
-    what: str
