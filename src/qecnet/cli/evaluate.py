@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -235,10 +234,5 @@ def _run(name: str, measurement: Measurement, protocols: str, **options: int) ->
 
 def _first_shapes(dataset: Dataset, per_class: int) -> list[int]:
     """Number the first `per_class` test shapes of each class."""
-    seen: Counter[int] = Counter()
-    kept = []
-    for number, item in enumerate(dataset.items("test")):
-        seen[item.label] += 1
-        if seen[item.label] <= per_class:
-            kept.append(number)
-    return kept
+    labels = [item.label for item in dataset.items("test")]
+    return [number for number, label in enumerate(labels) if labels[:number].count(label) < per_class]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -113,19 +112,10 @@ def _find_folder(files: list[str], listed: str | None, library: Path | None) -> 
         if not files and listed is None:
             raise ValueError("no folder was given; name one, as in qec index meshes/")
         what = "several files were given" if files else "a list was given"
-        raise ValueError(f"{what}; name the folder that contains them all with --library{_common_folder(files)}")
+        raise ValueError(f"{what}; name the folder that contains them all with --library")
     if not library.is_dir():
         raise ValueError(f"{library}: is not a folder; name the folder of the library with --library")
     return library
-
-
-def _common_folder(files: list[str]) -> str:
-    """The folder that all these are below, after a blank; empty if there is none."""
-    try:
-        folder = os.path.commonpath(files)
-    except ValueError:  # there are none, or only some are absolute
-        return ""
-    return f" {folder}" if os.path.isdir(folder) else ""
 
 
 @contextmanager
