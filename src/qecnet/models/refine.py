@@ -1,4 +1,4 @@
-"""The residual of an alignment, and its refinement by generalised ICP (small_gicp)."""
+"""The residual of an alignment, the units that may explain its scale, and its refinement by GICP (small_gicp)."""
 
 from __future__ import annotations
 
@@ -18,6 +18,14 @@ from qecnet.models.answer import Alignment
 _GRID = 0.02  # clouds of radius 1 are thinned to this
 _REACH = 0.3  # largest distance of a pair of points
 _STEPS = 50
+_UNITS = {
+    1000.0: "metres against millimetres",
+    100.0: "metres against centimetres",
+    10.0: "centimetres against millimetres",
+    25.4: "inches against millimetres",
+    304.8: "feet against millimetres",
+}
+_NEAR = 0.05
 
 
 def residual(moved: Tensor, target: PointCloud) -> float:
@@ -31,6 +39,22 @@ def residual(moved: Tensor, target: PointCloud) -> float:
         The distance, in the units of the points.
     """
     return _distance(moved, target.points)
+
+
+def find_units(ratio: float) -> tuple[float, str]:
+    """Find the factor between two units of length that a ratio of sizes is within 5% of.
+
+    Args:
+        ratio: of two sizes.
+
+    Returns:
+        The factor and the names of both units, or the ratio itself and an empty name.
+    """
+    for factor, names in _UNITS.items():
+        for exact in (factor, 1 / factor):
+            if abs(ratio / exact - 1) < _NEAR:
+                return exact, names
+    return ratio, ""
 
 
 def refine_alignment(
