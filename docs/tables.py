@@ -36,7 +36,6 @@ from qecnet.evaluation import (
     ViewsResult,
     compare_accuracy,
     compare_errors,
-    format_degrees,
     format_error,
     format_interval,
     format_percent,
@@ -60,6 +59,11 @@ SPEED = ("features", "product", "viewer")
 DASH = "–"
 NOT_MEASURED = "not measured"
 COLUMNS = ("published", "here, paper protocol", "here, strict")
+
+
+def format_degrees(value: float | None) -> str:
+    """Format a relative angular error, angle/π, in degrees: 4.0° or 27°."""
+    return DASH if value is None else f"{180 * value:.1f}°" if value < 0.1 else f"{180 * value:.0f}°"
 
 
 class Figure(str):
@@ -405,8 +409,8 @@ def calibration() -> str:
                 fitted[2:] = f"{found.orientation_temperature:g}", f"{found.orientation_temperature_slope:g}"
             cells = [*fitted, *(f"{scores.ece:.3f}" for scores in parts)]
             rows.append([_link(run, run.name), *cells])
-    fitted = ("classes: temperature", "slope", "candidates: temperature", "slope")
-    return _table(("model", *fitted, "held out, before", "held out, after", "test, before", "test, after"), rows)
+    heads = ("classes: temperature", "slope", "candidates: temperature", "slope")
+    return _table(("model", *heads, "held out, before", "held out, after", "test, before", "test, after"), rows)
 
 
 def speed() -> str:

@@ -91,18 +91,6 @@ def format_error(value: float | None) -> str:
     return DASH if value is None else f"{value:.3f}"
 
 
-def format_degrees(value: float | None) -> str:
-    """Format a relative angular error in degrees: 4.0° or 27°.
-
-    Args:
-        value: angle/π, or None for a dash.
-
-    Returns:
-        The text.
-    """
-    return DASH if value is None else f"{180 * value:.1f}°" if value < 0.1 else f"{180 * value:.0f}°"
-
-
 def error_cells(groups: ErrorGroups) -> list[str]:
     """Format the figures of `ERROR_HEAD`."""
     no_sym, every = groups.no_sym, groups.all_classes
