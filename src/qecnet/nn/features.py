@@ -17,9 +17,8 @@ from .prediction import Ballot, PatchCapsules, Prediction, VotingRound
 from .principal import principal_frames
 from .reading import Reading, gather_neighbours, nearest_points
 from .registry import Network, check_sizes, register_network
-from .routing import route
+from .routing import RoutingConfig, route
 from .votes import cast_votes
-from .voting import RoutingConfig
 
 _PRIMARY = 4
 """The features of a primary capsule: the cloud's centre in its frame (3 values), and the distance to it."""

@@ -13,7 +13,7 @@ from .module import QECModule
 from .patches import choose_patches
 from .prediction import PatchCapsules, Prediction, VotingRound
 from .registry import Network, check_sizes, register_network
-from .voting import RoutingConfig
+from .routing import RoutingConfig
 
 PatchOrigin = Literal["cloud", "patch"]
 
