@@ -135,10 +135,8 @@ class Model:
 
         Args:
             paths: the files.
-            seed: of the sampling of points.
             workers: number of processes that read files and estimate frames; it does not change the answers.
-            up: as in `predict`, for all files.
-            viewpoint: as in `predict`, for all files.
+            seed, up, viewpoint: as in `predict`, for all files.
 
         Yields:
             The answer for each file, in order, as soon as it is available; a `Failure` for a file without one.
@@ -171,9 +169,7 @@ class Model:
 
         Args:
             paths: the files.
-            seed: of the sampling of points.
-            up: as in `predict`, for all files.
-            viewpoint: as in `predict`, for all files.
+            seed, up, viewpoint: as in `predict`, for all files.
 
         Returns:
             The answer for each file, in order; a `Failure` for a file without one.
