@@ -1,7 +1,5 @@
 """Dataclasses from JSON, checked against their type hints: the first mismatch is one sentence that names its place."""
 
-from __future__ import annotations
-
 import json
 import reprlib
 import sys

@@ -3,8 +3,6 @@
 It can be stopped at any time and resumes where it stopped, and the death of a worker loses no other answer.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Local reference frames as numbers (NPZ), as coloured axes (PLY) and as a picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Ctrl-C while modules are imported ends the command without a traceback."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager

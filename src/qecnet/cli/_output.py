@@ -1,7 +1,5 @@
 """What commands print and write: errors in one sentence, tables row by row, and checks of output files."""
 
-from __future__ import annotations
-
 import codecs
 import math
 import os

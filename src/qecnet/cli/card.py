@@ -1,7 +1,5 @@
 """`qec card`: describe a set of weights in Markdown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """The command `qec`. The module of a subcommand is imported only when that subcommand is used."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`qec merge`: one file of results from those of all shards."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

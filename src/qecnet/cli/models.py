@@ -1,7 +1,5 @@
 """`qec models`: the trained models in the package."""
 
-from __future__ import annotations
-
 from textwrap import fill
 
 from qecnet import DEFAULT_MODEL

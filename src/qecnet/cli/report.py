@@ -1,7 +1,5 @@
 """`qec report`: a run's results as one HTML page, and its tables as CSV files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """`qec view`: a page in the browser where a shape is rotated and the prediction follows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

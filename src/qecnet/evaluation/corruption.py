@@ -1,7 +1,5 @@
 """Corruptions of real scans at measured levels: fewer frames and points, noise, outliers, occlusion, uneven density."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

@@ -7,8 +7,6 @@ its shapes differ (see `qecnet.datasets.symmetry`). Such an error is therefore t
 others; it is reported along with the plain error, never instead of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -4,8 +4,6 @@ Accuracies and other shares are 0..1, orientation errors are relative angular er
 says degrees. `None` marks a figure that has nothing to average.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Table 2: orientation errors, against the truth (canonical) and between two views (siamese, category)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The folder of a training run, with everything that has been measured of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Results as small tables of text, the same in the terminal, on model cards and in the documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import singledispatch

@@ -1,7 +1,5 @@
 """Accuracy and orientation error on views of one side of a shape, next to those on whole shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace

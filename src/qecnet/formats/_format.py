@@ -1,7 +1,5 @@
 """The parts of a file format, and arrays as the text and the bytes that several formats write."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

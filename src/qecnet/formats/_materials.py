@@ -1,7 +1,5 @@
 """Files that a shape's file refers to: which of them may be opened; and copies of an OBJ's materials and images."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

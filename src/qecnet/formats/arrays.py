@@ -1,7 +1,5 @@
 """NPY and NPZ. Nothing is ever unpickled, and no array is allocated beyond the bytes that back it."""
 
-from __future__ import annotations
-
 import io
 import math
 import struct

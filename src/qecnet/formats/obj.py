@@ -1,7 +1,5 @@
 """OBJ: vertices and faces of every object and group in the file, as one shape."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

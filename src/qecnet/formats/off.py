@@ -1,7 +1,5 @@
 """OFF, ModelNet's format: plain, COFF, NOFF and STOFF, with or without a space between the header and the counts."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """PCD, the Point Cloud Library's format: ASCII, binary and compressed."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """PLY, ASCII and binary in either byte order: a mesh if it has faces, a cloud if it has none."""
 
-from __future__ import annotations
-
 import re
 import struct
 from array import array

@@ -3,8 +3,6 @@
 Takes the extra `qecnet[formats]`.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json

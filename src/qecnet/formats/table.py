@@ -1,7 +1,5 @@
 """XYZ, TXT and CSV: one point per line, columns by white space, commas or semicolons, with or without column names."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import NamedTuple

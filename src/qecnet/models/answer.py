@@ -1,7 +1,5 @@
 """What a model predicts for one shape, and for two."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Its input is the output of `qecnet.geometry.prepare`; reading files, sampling and estimating frames are not exported.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator

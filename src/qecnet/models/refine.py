@@ -1,7 +1,5 @@
 """The residual of an alignment, the units that may explain its scale, and its refinement by GICP (small_gicp)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

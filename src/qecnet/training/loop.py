@@ -1,7 +1,5 @@
 """The training loop: steps, epochs, validation, and checkpoints from which a run resumes bit for bit."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

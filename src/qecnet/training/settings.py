@@ -1,7 +1,5 @@
 """Settings of a training run: everything that changes its numbers, from a TOML file and the command line."""
 
-from __future__ import annotations
-
 import json
 import reprlib
 import sys

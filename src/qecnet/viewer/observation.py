@@ -4,8 +4,6 @@ That is frames, patches, capsules, and votes through the iterations of routing. 
 cloud, in its pose.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The graph of a large library: which file it is in, and when it is built, extended or dropped."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 
