@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from qecnet.cli._options import ModelName
+from qecnet.schema import needing_extra
 
 _MODEL = "modelnet10-features"  # has capsules, whose votes the page shows
 
@@ -36,11 +37,7 @@ def view(
     from qecnet.formats import read
     from qecnet.models import load
 
-    try:
+    with needing_extra("the viewer needs aiohttp", "viewer"):
         from qecnet.viewer import serve_viewer
-    except ImportError as error:
-        raise ValueError(
-            f"the viewer needs aiohttp, which cannot be imported ({error}); pip install 'qecnet[viewer]'"
-        ) from error
     shape = None if file is None else read(file)
     serve_viewer(load(model), shape, host, port, browser=browser, echo=typer.echo)

@@ -12,6 +12,7 @@ from torch import Tensor
 from qecnet.algebra import canonicalize, conjugate, from_matrix, identity_like, multiply, nearest_with_up, rotate
 from qecnet.geometry import PointCloud
 from qecnet.models.answer import Alignment
+from qecnet.schema import needing_extra
 
 _GRID = 0.02  # clouds of radius 1 are thinned to this
 _REACH = 0.3  # largest distance of a pair of points
@@ -111,12 +112,8 @@ def _keep_up(rotation: Tensor, up: Tensor) -> Tensor:
 
 def _gicp(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
     """Register a source with a target close to it. → the motion (4, 4), float64; the identity if there is none"""
-    try:
+    with needing_extra("refining needs small_gicp", "refine"):
         import small_gicp
-    except ImportError as error:
-        raise ValueError(
-            f"refining needs small_gicp, which cannot be imported ({error}); pip install 'qecnet[refine]'"
-        ) from error
     found: Any = small_gicp.align(
         target,
         source,

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from qecnet.files import replace_when_done
 from qecnet.models.library.records import Floats, Keys
-from qecnet.schema import first_line
+from qecnet.schema import first_line, needing_extra
 
 if TYPE_CHECKING:
     from usearch.index import Index
@@ -146,13 +146,8 @@ def write_vectors(path: Path, codes: Codes, blocks: Iterable[tuple[Keys, Floats]
 
 
 def _new_index(width: int) -> Index:
-    try:
+    with needing_extra("an index of more than 100,000 shapes needs usearch", "search"):
         from usearch.index import Index
-    except ImportError as error:
-        raise ValueError(
-            f"an index of more than 100,000 shapes needs usearch, which cannot be imported ({first_line(error)}); "
-            "pip install 'qecnet[search]'"
-        ) from error
     return Index(
         ndim=width,
         metric="l2sq",
