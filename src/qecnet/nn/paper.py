@@ -42,10 +42,10 @@ class QECConfig(RoutingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_sizes(self, patches=4096, neighbours=1024, capsules=4096)
         for name in ("patches", "neighbours"):
             if getattr(self, name) > self.frames:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at most the {self.frames} frames")
+        check_sizes(self, patches=4096, neighbours=1024, capsules=4096)
         if self.patches * self.iterations > _MOST_ROUTINGS:
             both = f"patches is {self.patches} and iterations is {self.iterations}"
             raise ValueError(f"{both}; their product must be at most {_MOST_ROUTINGS:,}")
