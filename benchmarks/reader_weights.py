@@ -43,7 +43,6 @@ CHOICES = (
     (6, 0.3, 0.0, 0.6, 2.0),
 )
 """Candidates that are read; weights of the classes by reader, projections and invariant reader, and of recognition."""
-_NEGLIGIBLE = 0.01  # probability of a candidate that the network does not read
 
 
 def main() -> None:
@@ -90,9 +89,8 @@ def measure(model: Model, cloud: PointCloud, label: int, generator: torch.Genera
     poses = points.candidates[0][points.candidates[0].any(-1)]
     with torch.inference_mode():
         scored = network.scorer.read_one(positions, normals, poses)
-        order = scored.upright.argsort(descending=True, stable=True)
+        order, most = network.rank(scored.upright, max(read for read, *_ in CHOICES))
         poses, shares = poses[order], scored.upright.softmax(0)[order]
-        most = max(1, min(max(read for read, *_ in CHOICES), int((shares >= _NEGLIGIBLE).sum())))
         reading = network.reader.read_one(positions, normals, poses[:most])
         facing = network.face(poses[:most], reading.harmonics, normals[0])
         further_upright, projected, *_ = network.read_projections(positions, normals, *facing)

@@ -69,7 +69,8 @@ def measure(model: Model, item: Item, number: int) -> Iterator[tuple[str, float,
     positions, normals = cloud.positions, to_matrix(cloud.frames)[..., 2] * cloud.valid[..., None]
     with torch.inference_mode():
         light = network.scorer(positions, normals, poses, network.scorer.find_neighbours(positions))
-        best = light.upright.argsort(descending=True, stable=True)[: network.config.read]
+        order, count = network.rank(light.upright, network.config.read)
+        best = order[:count]
         reading = network.reader(positions, normals, poses[best], network.reader.find_neighbours(positions))
     upright, scores = reading.upright + light.upright[best], reading.scores
     first = int(upright.argmax())

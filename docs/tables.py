@@ -409,8 +409,8 @@ def calibration() -> str:
                 fitted[2:] = f"{found.orientation_temperature:g}", f"{found.orientation_temperature_slope:g}"
             cells = [*fitted, *(f"{scores.ece:.3f}" for scores in parts)]
             rows.append([_link(run, run.name), *cells])
-    heads = ("classes: temperature", "slope", "candidates: temperature", "slope")
-    return _table(("model", *heads, "held out, before", "held out, after", "test, before", "test, after"), rows)
+    temperatures = ("classes: temperature", "slope", "candidates: temperature", "slope")
+    return _table(("model", *temperatures, "held out, before", "held out, after", "test, before", "test, after"), rows)
 
 
 def speed() -> str:
@@ -665,23 +665,35 @@ def _upright_row(dataset: str) -> dict[str, Figure]:
 def views() -> str:
     """Whole shapes against views of one side, for both datasets: classes and place, then orientations."""
     found = {name: _result(EvaluatedRun(RESULTS / name), ViewsResult) for name in DATASETS}
-    tables = {name: summarize(result) for name, result in found.items()}
     parts = []
     for columns in (_OF_CLASSES, _OF_ORIENTATIONS):
-        cells = []
-        for name, table in tables.items():
-            places = [table.head.index(column) for column in ("input", "number", *columns)]
-            rows = [row for row in table.rows if row[0] in found[name].groups]
-            cells += [[f"`{name}`", *(row[place] for place in places)] for row in rows]
+        cells = [
+            [f"`{name}`", kind, f"{of.views:,}", *(show(getattr(of, field)) for field, show in columns.values())]
+            for name, result in found.items()
+            for kind, of in result.groups.items()
+        ]
         parts.append(_table(("model", "input", "number", *columns), cells))
     return "\n\n".join(parts)
 
 
-_OF_CLASSES = ("accuracy", "mean confidence", "ECE", "accuracy, known up", "centre error, radii", "size error")
-_OF_ORIENTATIONS = (
-    *("up within 10°", "10°, first three", "median up error", "orientation within 15°", "median orientation error"),
-    *("orientation within 15°, known up", "90% set: pose", "poses in it"),
-)
+_OF_CLASSES: dict[str, tuple[str, Callable[[float], str]]] = {
+    "accuracy": ("accuracy", format_percent),
+    "mean confidence": ("confidence", format_percent),
+    "ECE": ("ece", format_percent),
+    "accuracy, known up": ("accuracy_known_up", format_percent),
+    "centre error, radii": ("centre", "{:.2f}".format),
+    "size error": ("size", format_percent),
+}
+_OF_ORIENTATIONS: dict[str, tuple[str, Callable[[float], str]]] = {
+    "up within 10°": ("up10", format_percent),
+    "10°, first three": ("first_three", format_percent),
+    "median up error": ("up_degrees", "{:.1f}°".format),
+    "orientation within 15°": ("pose15", format_percent),
+    "median orientation error": ("pose_degrees", "{:.1f}°".format),
+    "orientation within 15°, known up": ("pose15_known_up", format_percent),
+    "90% set: pose": ("set_holds_pose", format_percent),
+    "poses in it": ("set_size", "{:.1f}".format),
+}
 
 
 def scanned_views() -> str:

@@ -51,6 +51,22 @@ def test_the_table_lists_every_shape_and_the_users_file(said):
         assert ("wrong" in mark) == (error != "–" and float(error.rstrip("°")) > 15)
 
 
+def test_what_is_right_is_counted_as_it_is_marked(said, folder):
+    header, *lines = (folder / "out" / "demo.csv").read_text().splitlines()
+    assert header == "what,right,of"
+    counts = {what: (int(right), int(total)) for what, right, total in (line.split(",") for line in lines)}
+    marks = [line for line in said.splitlines() if "✗" in line]
+    wrong = {
+        "classes": sum("wrong class" in line for line in marks),
+        "poses": sum("wrong" in line and "pose" in line for line in marks),
+        "alignments": sum(line.count("│") == 4 for line in marks),
+    }
+    assert {what: total - right for what, (right, total) in counts.items()} == wrong
+    assert (counts["classes"][1], counts["poses"][1]) == (len(FURNITURE_CLASSES), len(FURNITURE_CLASSES) + 1)
+    told = [f"{right} of {total}" for right, total in counts.values()]
+    assert f"{told[0]} classified correctly, {told[1]} poses and {told[2]} alignments within 15°" in said
+
+
 def test_the_picture_is_a_png(said, folder):
     assert (folder / "out" / "demo.png").read_bytes().startswith(b"\x89PNG")
 

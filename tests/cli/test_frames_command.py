@@ -90,6 +90,17 @@ def test_a_viewpoint_inside_the_shape_is_refused(run, file, tmp_path):
     assert not (tmp_path / "frames.npz").exists()
 
 
+def test_a_viewpoint_that_a_clouds_normals_face_away_from_is_refused(run, tmp_path):
+    points = torch.nn.functional.normalize(torch.randn(900, 3, generator=torch.Generator().manual_seed(0)), dim=-1)
+    cap = points[points[:, 2] > 0.5]
+    for name, normals in (("outward", cap), ("inward", -cap)):
+        write(tmp_path / f"{name}.ply", PointCloud(cap, normals))
+    assert run("frames", tmp_path / "outward.ply", "--viewpoint", "0,0,5").exit_code == 0
+    done = run("frames", tmp_path / "inward.ply", "--viewpoint", "0,0,5")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert "100% of the normals face away from the viewpoint (0, 0, 5)" in done.stderr
+
+
 def test_the_same_seed_gives_the_same_file(run, file, tmp_path):
     outs = [tmp_path / f"{i}.npz" for i in range(3)]
     for out, seed in zip(outs, (1, 1, 2), strict=True):

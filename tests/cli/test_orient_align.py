@@ -243,6 +243,15 @@ def test_alignment_by_a_model_without_classes_has_no_labels(run, folder):
         assert line.split() == [name, "confidence", f"{row[name]['confidence']:.2f}"]
 
 
+def test_the_matrix_only_and_json_exclude_each_other(run, folder):
+    result = run(
+        "align", folder / "chair.ply", folder / "scan.xyz", "--transform-only", "--json", "-o", folder / "o.ply"
+    )
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith("qec: --transform-only and --json cannot be combined")
+    assert not (folder / "o.ply").exists()
+
+
 def test_transform_only_prints_the_matrix(run, folder):
     done = run("align", folder / "chair.ply", folder / "scan.xyz", "--transform-only")
     assert done.exit_code == 0, done.stderr
@@ -291,6 +300,18 @@ def test_failed_alignment_gives_a_one_sentence_error(run, folder):
     assert result.exit_code == 1
     assert len(result.stderr.splitlines()) == 1
     assert not (folder / "out.ply").exists()
+
+
+@pytest.mark.parametrize("factors", [(1e-200, 1e200), (1e200, 1e-200), (1e200, 1e200)])
+@pytest.mark.parametrize("options", [(), ("--scale", "--refine"), ("--json",)])
+def test_sizes_beyond_all_measure_give_a_one_sentence_error(run, folder, chair, factors, options):
+    points = chair.sample(500, torch.Generator().manual_seed(0)).points.double()
+    for name, factor in zip(("a.npy", "b.npy"), factors, strict=True):
+        np.save(folder / name, (points * factor).numpy())
+    result = run("align", folder / "a.npy", folder / "b.npy", *options)
+    assert (result.exit_code, result.stdout) == (1, "")
+    first, second = (folder / name for name in ("a.npy", "b.npy"))
+    assert result.stderr == f"qec: {first}: is too large or too small to be aligned with {second}\n"
 
 
 def test_sizes_are_not_compared_when_alignment_fails(run, folder, chair):

@@ -201,7 +201,7 @@ def test_views_are_shown_beside_whole_shapes_and_by_class(made, page, result):
     for name, column in (("set_holds_pose", "holds_the_pose"), ("set_size", "poses")):
         assert float(views[f"90_set_of_candidates_{column}"]) == found["groups"]["views"][name]
     assert float(views["up_direction_known_accuracy"]) == found["groups"]["views"]["accuracy_known_up"]
-    assert float(rows["Views, by class or form", "chair"]["number"]) == found["views_by_kind"]["chair"]["views"]
+    assert float(rows["Views, by class", "chair"]["number"]) == found["views_by_kind"]["chair"]["views"]
     assert f"{found['shapes']} shapes, 8,000 points per view (median); without 1 that have no answer" in page.text
 
 

@@ -123,6 +123,16 @@ def test_a_plane_and_a_few_points_stay_near_their_start(count):
     assert (found.moved(piece) - piece).norm(dim=-1).mean() < 0.7
 
 
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_result_of_an_implausible_size_is_no_result(count):
+    """From a wrong half turn, registration would enlarge the view several times: relative to it, distances shrink."""
+    mesh = make_shape("chair", 3)
+    view = PointCloud(sample_view(mesh, torch.Generator().manual_seed(0)).cloud.points.double())
+    whole = PointCloud(mesh.sample(4000, torch.Generator().manual_seed(1)).points.double())
+    backwards = Alignment(vector(0, 0, 0, 1), vector(0, 0, 0), 0.0, Mock(), Mock())
+    assert refine_similarity([backwards] * count, view, whole) is backwards
+
+
 def test_align_refines_rotation_and_scale_of_a_view():
     mesh = make_shape("toilet", 3)
     view = sample_view(mesh, torch.Generator().manual_seed(0)).cloud.points.double()

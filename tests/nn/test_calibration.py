@@ -8,9 +8,9 @@ import torch
 from tests.kinds import present
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion
-from qecnet.nn import Calibration, Orientations, Prediction, Whole, fit_calibration, right_poses
+from qecnet.nn import Calibration, Orientations, Prediction, Whole, candidate_set, fit_calibration, right_poses
 from qecnet.nn.prediction import log_positive
-from qecnet.nn.temperature import fit_temperature
+from qecnet.nn.temperature import fit_set_temperature, fit_temperature
 
 
 def scores(count=4000, classes=5, seed=0):
@@ -173,25 +173,64 @@ def make_orientations(count, seed=0):
     return Orientations(poses, shares, torch.zeros(count, 24, dtype=torch.bool))
 
 
-@pytest.mark.parametrize(("temperature", "slope"), [(0.4, 0.0), (1.0, 1.5), (0.7, 0.5)])
-def test_calibration_of_sampled_candidates_is_recovered(temperature, slope):
-    found, partiality = make_orientations(3000), partialities(3000)
-    known = Calibration(1, temperature, 0, slope)
-    prediction = predict(torch.ones(3000, 1, dtype=torch.float64), partiality, found)
-    rotations = found.poses[torch.arange(3000), drawn(present(known.apply(prediction).orientations).probabilities)]
+def held_by_sets(calibration, prediction, right):
+    """How often candidate sets hold a right pose: of the less partial half of the clouds, and of the other half."""
+    shares = present(calibration.apply(prediction).orientations).probabilities
+    held = (candidate_set(shares) & right).any(-1).double()
+    return [float(half.mean()) for half in held.chunk(2)]
+
+
+def sampled_candidates(count, temperature, slope):
+    """Candidates, and rotations of which one is right with its probability at a known temperature."""
+    found, partiality = make_orientations(count), partialities(count)
+    prediction = predict(torch.ones(count, 1, dtype=torch.float64), partiality, found)
+    known = present(Calibration(1, temperature, 0, slope).apply(prediction).orientations).probabilities
+    rotations = found.poses[torch.arange(count), drawn(known)]
     right = right_poses(found.poses, rotations, found.any_azimuth)
-    assert right.sum() < 3100  # of random poses, hardly any two are near each other
+    assert right.sum() < 1.04 * count  # of random poses, hardly any two are near each other
+    return prediction, rotations, right
+
+
+@pytest.mark.parametrize(("temperature", "slope"), [(0.4, 0.0), (1.0, 1.5), (0.7, 0.5)])
+def test_sets_of_sampled_candidates_hold_the_right_one_for_90_percent(temperature, slope):
+    prediction, rotations, right = sampled_candidates(3000, temperature, slope)
     halves = [prediction.select(slice(0, 1000)), prediction.select(slice(1000, 3000))]
     fitted = fit_calibration(halves, torch.full((3000,), -1), rotations)
     assert (fitted.temperature, fitted.temperature_slope) == (1, 0)
-    assert fitted.orientation_temperature == pytest.approx(temperature, rel=0.06)
-    assert fitted.orientation_temperature_slope == pytest.approx(slope, abs=0.3)
-    shares = present(fitted.apply(prediction).orientations).probabilities
-    in_set = (shares.cumsum(-1) - shares < 0.9) & (shares > 0)
-    for part in (slice(0, 1500), slice(1500, 3000)):
-        # The smallest set has at least its 90%; what it has more is what it holds more often.
-        holds, total = (in_set & right)[part].any(-1).double().mean(), (shares * in_set)[part].sum(-1).mean()
-        assert float(holds) == pytest.approx(float(total), abs=0.02)
+    assert held_by_sets(fitted, prediction, right) == pytest.approx([0.9, 0.9], abs=0.02)
+    # Sets have at least their share of the probability: the known temperature holds a little more.
+    assert min(held_by_sets(Calibration(1, temperature, 0, slope), prediction, right)) > 0.9
+    assert fitted.orientation_temperature < temperature
+
+
+def test_sets_of_views_are_larger_if_some_views_have_no_right_candidate():
+    prediction, rotations, right = sampled_candidates(3000, 1.0, 0.0)
+    missing = torch.arange(3000) % 16 == 0
+    missing[:1500] = False
+    elsewhere = random_quaternion(3000, torch.Generator().manual_seed(5), dtype=torch.float64)
+    rotations = torch.where(missing[:, None], elsewhere, rotations)
+    right = right_poses(present(prediction.orientations).poses, rotations, torch.zeros(3000, 24, dtype=torch.bool))
+    fitted = fit_calibration([prediction], torch.full((3000,), -1), rotations)
+    assert fitted.orientation_temperature_slope > 0.5
+    whole, views = held_by_sets(fitted, prediction, right)
+    assert whole == pytest.approx(0.9, abs=0.02)
+    assert views == pytest.approx(0.9, abs=0.02)
+    assert held_by_sets(replace(fitted, orientation_temperature_slope=0.0), prediction, right)[1] < 0.88
+
+
+def test_the_likelihood_decides_where_the_first_candidate_alone_is_right_for_90_percent():
+    scores = torch.tensor([[3.0, 0.0], [3.0, 1.0]], dtype=torch.float64).repeat(100, 1)
+    right = torch.tensor([[True, False]]).repeat(200, 1)
+    right[:8] = right[:8].flip(-1)
+    nothing = torch.zeros(200, dtype=torch.float64)
+    assert fit_set_temperature(scores, right, nothing) == fit_temperature(scores, right, nothing)
+
+
+def test_no_candidates_or_only_wrong_ones_give_the_default():
+    empty = torch.zeros(0, 3, dtype=torch.float64)
+    assert fit_set_temperature(empty, empty.bool(), empty[:, 0]) == (1.0, 0.0)
+    wrong = torch.zeros(4, 3, dtype=torch.bool)
+    assert fit_set_temperature(torch.zeros(4, 3, dtype=torch.float64), wrong, torch.zeros(4)) == (1.0, 0.0)
 
 
 def test_views_are_less_confident_where_they_are_less_often_right():

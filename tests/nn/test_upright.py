@@ -1,6 +1,5 @@
 """The network that verifies candidates: what a rotation changes, what an azimuth does not, and what it learns."""
 
-import copy
 import math
 import re
 from dataclasses import replace
@@ -126,17 +125,51 @@ def test_without_classes_orientations_and_descriptors_stay():
     assert torch.equal(without.orientations.probabilities, with_classes.orientations.probabilities)
 
 
-def test_without_classes_a_candidate_from_which_a_class_is_recognised_counts_more():
-    """Classes that are always equally likely recognise nothing."""
-    network, points = make_network(projections=True), make_clouds()
-    blind = copy.deepcopy(network)
-    with torch.no_grad():
-        for name, parameter in blind.named_parameters():
-            if ".classes." in name:
-                parameter.zero_()
+@pytest.mark.parametrize("merged", [False, True])
+def test_the_candidate_from_which_a_class_is_recognised_is_the_first(merged, monkeypatch):
+    network, points = make_network(), make_clouds()
+    network = network.without_classes() if merged else network
+    clear, unclear = network.recognition(torch.tensor([[4.0, 0.0, 0.0], [1.0, 0.0, 0.9]]))
+    assert unclear < clear < 0
+    ups = []
+    for recognised in (0, -1):
+
+        def recognise(scores, place=recognised):
+            found = scores.new_zeros(scores.shape[:-1])
+            found[..., place] = 100
+            return found
+
+        monkeypatch.setattr(network, "recognition", recognise)
+        with torch.inference_mode():
+            ups.append(to_matrix(network(points).orientations.poses[:, 0])[..., 2])
+    assert ((ups[0] * ups[1]).sum(-1) < 0.9).all()
+
+
+def test_candidates_below_one_percent_are_not_read(monkeypatch):
+    network, points = make_network(), make_clouds()
+    network.scorer.upright.weight.data *= 1000
+    shares, counts = [], []
+    score, read = network.scorer.read_one, network.reader.read_one
+
+    def keep_shares(*arguments):
+        found = score(*arguments)
+        shares.append(found.upright.softmax(0))
+        return found
+
+    def count_poses(positions, normals, poses):
+        counts.append(len(poses))
+        return read(positions, normals, poses)
+
+    monkeypatch.setattr(network.scorer, "read_one", keep_shares)
+    monkeypatch.setattr(network.reader, "read_one", count_poses)
     with torch.inference_mode():
-        sees, does_not = (one.without_classes()(points).orientations for one in (network, blind))
-    assert not torch.equal(sees.probabilities, does_not.probabilities)
+        found = network(points)
+        normals = to_matrix(points.frames)[..., 2]
+        exported = network._verify_batch(points.positions, normals, points.candidates)
+    assert counts == [int((share >= 0.01).sum()) for share in shares]
+    assert 1 < max(counts) < network.config.read
+    torch.testing.assert_close(exported.activations, found.activations, atol=1e-5, rtol=0)
+    assert angular_distance(exported.poses, found.poses).max() < 1e-3
 
 
 def test_a_known_up_is_the_only_candidate():

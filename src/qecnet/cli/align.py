@@ -64,6 +64,8 @@ def align(
     from qecnet.formats import Motion, move_file
     from qecnet.models import find_units, load
 
+    if transform_only and as_json:
+        raise ValueError("--transform-only and --json cannot be combined; give one of them")
     if output is not None:
         check_writable(output, force, output_suffixes(source))
     found = load(model).align(source, target, refine=refine, scale=scale, seed=seed, up=up, viewpoint=viewpoint)

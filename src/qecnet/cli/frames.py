@@ -71,14 +71,15 @@ def frames(
 
     from qecnet.cli._frame_files import draw_frames, write_npz, write_ply
     from qecnet.files import replace_when_done
-    from qecnet.formats import read_cloud
-    from qecnet.geometry import MIN_POINTS, PrepareConfig, check_viewpoint, prepare
+    from qecnet.formats import read, read_cloud
+    from qecnet.geometry import MIN_POINTS, Mesh, PrepareConfig, check_viewpoint, prepare
 
     generator = torch.Generator().manual_seed(seed)
     cloud = read_cloud(file, points, generator=generator)
     if viewpoint is not None:
         cloud = cloud.seen_from(torch.tensor(viewpoint, dtype=torch.float64))
-        check_viewpoint(replace(cloud, normals=None))  # those of a mesh are not reliable
+        is_mesh = isinstance(read(file), Mesh)  # its normals are not reliable
+        check_viewpoint(replace(cloud, normals=None) if is_mesh else cloud)
     side = sign if viewpoint is None else "camera"
     config = PrepareConfig(points, max(MIN_POINTS, min(count, len(cloud), points)), method=method, sign=side)
     start = time.perf_counter()

@@ -19,9 +19,7 @@ from qecnet.evaluation.results import CalibrationResult, CalibrationSplit
 from qecnet.evaluation.rows import map_shapes
 from qecnet.files import read_tensors, write_tensors
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare, sample_points
-from qecnet.nn import Calibration, Network, Prediction, fit_calibration, right_poses
-
-_SHARE = 0.9  # of the probability that candidate sets have
+from qecnet.nn import Calibration, Network, Prediction, candidate_set, fit_calibration, right_poses
 
 
 def measure_calibration(
@@ -123,8 +121,7 @@ def _score_sets(
     for prediction, q in zip(predictions, turns, strict=True):
         if (found := calibration.apply(prediction).orientations) is None:
             return None
-        shares = found.probabilities.double()
-        in_set = (shares.cumsum(-1) - shares < _SHARE) & (shares > 0)
+        in_set = candidate_set(found.probabilities.double())
         holds = (in_set & right_poses(found.poses.double(), q, found.any_azimuth)).any(-1)
         for kind, one in zip(("whole", "views"), holds.tolist(), strict=False):
             held.setdefault(kind, []).append(one)

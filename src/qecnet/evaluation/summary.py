@@ -1,6 +1,6 @@
 """Results as small tables of text, the same in the terminal, on model cards and in the documentation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
 
@@ -210,44 +210,29 @@ def _(result: PoseBaselinesResult) -> SummaryTable:
 
 
 def summarize_views(result: ViewsResult) -> SummaryTable:
-    """Summarize views of one side in a short table, for model cards."""
-    rows = [
-        [
-            *(name, f"{of.views:,}", format_percent(of.accuracy), format_percent(of.up10)),
-            *(format_percent(of.pose15), f"{of.pose_degrees:.1f}°"),
-        ]
-        for name, of in result.groups.items()
-    ]
-    head = ("input", "number", "accuracy", "up within 10°", "orientation within 15°", "median orientation error")
-    return SummaryTable(f"Views of one side {_describe(result)}", head, rows)
+    """Summarize views of one side by the visible share, for model cards."""
+    return _summarize_views(result, result.groups)
 
 
 @summarize.register
 def _(result: ViewsResult) -> SummaryTable:
-    orientation = "orientation within 15°"
-    head = (
-        *("input", "number", "accuracy", "mean confidence", "ECE", "up within 10°", "10°, first three"),
-        *("median up error", orientation, "median orientation error", "90% set: pose", "poses in it"),
-        *("accuracy, known up", f"{orientation}, known up", "centre error, radii", "size error"),
-    )
-    title = f"Views of one side, {result.dataset} {_describe(result)}"
-    title += f", without {result.no_answer:,} that have no answer" if result.no_answer else ""
     scores = {**result.groups}
     for kind, whole in result.whole_by_kind.items():
         scores[f"{kind}, whole"] = whole
         if kind in result.views_by_kind:
             scores[f"{kind}, views"] = result.views_by_kind[kind]
-    return SummaryTable(title, head, [_view_cells(name, of) for name, of in scores.items()])
+    return _summarize_views(result, scores)
 
 
-def _view_cells(name: str, of: ViewScores) -> list[str]:
-    first = (of.accuracy, of.confidence, of.ece, of.up10, of.first_three)
-    orientation = (format_percent(of.pose15), f"{of.pose_degrees:.1f}°", *_set_cells(of))
-    known = map(format_percent, (of.accuracy_known_up, of.pose15_known_up))
-    place = (f"{of.centre:.2f}", format_percent(of.size))
-    return [name, f"{of.views:,}", *map(format_percent, first), f"{of.up_degrees:.1f}°", *orientation, *known, *place]
-
-
-def _set_cells(of: ViewScores) -> list[str]:
-    """How often the 90% sets of candidates hold the pose, and how many candidates they have."""
-    return [format_percent(of.set_holds_pose), DASH if of.set_size is None else f"{of.set_size:.1f}"]
+def _summarize_views(result: ViewsResult, scores: Mapping[str, ViewScores]) -> SummaryTable:
+    title = f"Views of one side, {result.dataset} {_describe(result)}"
+    title += f", without {result.no_answer:,} that have no answer" if result.no_answer else ""
+    head = ("input", "number", "accuracy", "up within 10°", "orientation within 15°", "median error", "90% set: pose")
+    rows = [
+        [
+            *(name, f"{of.views:,}", *map(format_percent, (of.accuracy, of.up10, of.pose15))),
+            *(f"{of.pose_degrees:.1f}°", format_percent(of.set_holds_pose)),
+        ]
+        for name, of in scores.items()
+    ]
+    return SummaryTable(title, head, rows)

@@ -31,6 +31,7 @@ Prepared = tuple[str, OrientedPoints, float]
 BATCH = 16
 """Number of shapes that the network reads at once; larger batches are not faster."""
 _UNLIKELY = 1e-4  # candidates below this are left out
+_LARGEST = 1e150  # size of a shape, or ratio of sizes, whose square is finite
 
 
 class Model:
@@ -217,12 +218,15 @@ class Model:
             The motion from source to target, and the predictions for both.
 
         Raises:
-            ValueError: as in `predict`.
+            ValueError: as in `predict`, or if a radius, or the ratio of both, is beyond 1e150.
         """
         before = sample_shape(source, self.config, seed, _place(viewpoint))
         after = sample_shape(target, self.config, seed)
         first, second = self.predict([before, after], up=up)
-        factor, units = find_units(second.radius / first.radius) if scale else (1.0, "")
+        ratio = second.radius / first.radius
+        if not (first.radius < _LARGEST > second.radius and 1 / _LARGEST < ratio < _LARGEST):
+            raise ValueError(f"{before.name}: is too large or too small to be aligned with {after.name}")
+        factor, units = find_units(ratio) if scale else (1.0, "")
         found = _align_centres(first, second, relative_pose(first, second), factor)
         found = replace(found, residual=residual(found.moved(before.points), after))
         if not refine:

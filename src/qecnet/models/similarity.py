@@ -36,6 +36,7 @@ _SCREENED, _SCREENING_STEPS = 200, 12  # points and steps that choose among the 
 _FINALISTS = 3  # of the starts
 _READ, _STEPS = 800, 25  # points and steps that refine these
 _CONVERGED = 1e-5
+_LARGEST_CHANGE = 1.5  # factor of the start's scale
 _KEPT = 0.9  # share of the nearest distances whose mean compares results
 
 
@@ -73,13 +74,14 @@ def refine_similarity(
     Of source and target, the one with the smaller distance to the other, after the best start, is the view.
 
     Args:
-        starts: alignments to start from, the likeliest first.
+        starts: alignments to start from, all with the same scale, the likeliest first.
         source: the cloud that they move.
         target: the cloud to align it with.
         up: (3,), unit: the rotation is changed about this direction only; None for any change.
 
     Returns:
-        The refined start that brings the view closest to the whole, or the first start if none is closer.
+        The refined start that brings the view closest to the whole, or the first start if none is closer. Results
+        whose scale is more than 1.5 times larger or smaller than the start's do not count.
     """
     before, after = source.normalized(torch.float64), target.normalized(torch.float64)
     into, out_of = _frame(before), _frame(after)
@@ -128,11 +130,14 @@ def _register(starts: Sequence[_Motion], view: Values, shape: Values, up: Values
     normals, _ = fit_normals(points, neighbours=min(_NEIGHBOURS, len(points)))
     whole = _Whole(shape, normals.numpy(), cKDTree(shape))
     view = _choose(view, _READ)
-    found = starts
+    found, scale = starts, starts[0].scale
     if len(found) > _FINALISTS:
-        rough = [_iterate(start, view[:_SCREENED], whole, up, _SCREENING_STEPS) for start in found]
+        rough = [_iterate(start, scale, view[:_SCREENED], whole, up, _SCREENING_STEPS) for start in found]
         found = sorted(rough, key=lambda one: _misfit(one, view, whole))[:_FINALISTS]
-    best = min((_iterate(one, view, whole, up, _STEPS) for one in found), key=lambda one: _misfit(one, view, whole))
+    refined = [_iterate(one, scale, view, whole, up, _STEPS) for one in found]
+    # A view of another size may fit the whole where it does not belong.
+    refined = [one for one in refined if max(one.scale / scale, scale / one.scale) < _LARGEST_CHANGE]
+    best = min(refined, key=lambda one: _misfit(one, view, whole), default=starts[0])
     return best if _misfit(best, view, whole) < _misfit(starts[0], view, whole) else None
 
 
@@ -142,8 +147,8 @@ def _misfit(motion: _Motion, view: Values, whole: _Whole) -> float:
     return float(distances[: max(1, int(_KEPT * len(distances)))].mean() / motion.scale)
 
 
-def _iterate(start: _Motion, view: Values, whole: _Whole, up: Values | None, steps: int) -> _Motion:
-    """ICP: from each point to the nearest one, and a step that brings them together."""
+def _iterate(start: _Motion, scale: float, view: Values, whole: _Whole, up: Values | None, steps: int) -> _Motion:
+    """ICP: from each point to the nearest one, and a step that brings them together; `scale` is that of the prior."""
     found = start
     for number in range(steps):
         moved = found.move(view)
@@ -151,7 +156,7 @@ def _iterate(start: _Motion, view: Values, whole: _Whole, up: Values | None, ste
         width = max(_MEDIANS * float(np.median(distances)), _WIDTH * _NARROWING**number, _LEAST_WIDTH)
         weights = (1 + (distances / width) ** 2) ** -2.0  # Geman and McClure
         gaps, normals = whole.points[nearest] - moved, whole.normals[nearest]
-        step, size = _step(moved, gaps, normals, weights, float(np.log(found.scale / start.scale)), up)
+        step, size = _step(moved, gaps, normals, weights, float(np.log(found.scale / scale)), up)
         found = step.after(found)
         if size < _CONVERGED:
             break

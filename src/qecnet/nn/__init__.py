@@ -30,7 +30,7 @@ from .registry import (
 )
 from .routing import Gradients, Routed, route
 from .summary_layer import SUMMARY_SIZE
-from .temperature import fit_calibration, right_poses
+from .temperature import candidate_set, fit_calibration, right_poses
 from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 
@@ -62,6 +62,7 @@ __all__ = [
     "UprightNet",
     "VotingRound",
     "Whole",
+    "candidate_set",
     "count_parameters",
     "create_network",
     "cross_entropy",

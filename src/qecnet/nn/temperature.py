@@ -13,7 +13,9 @@ from .prediction import SAME_DIRECTION, STEEPEST, Calibration, Prediction, log_p
 _HOTTEST = math.log(100)
 _LIMITS = torch.tensor([_HOTTEST, STEEPEST], dtype=torch.float64)
 _USUAL_SLOPE = 2.0  # standard deviation of slopes before anything is known
+_USUAL_CHANGE = 0.25  # standard deviation of a temperature's logarithm, around that of the greatest likelihood
 _HEADING = math.cos(math.radians(15))
+_SHARE = 0.9  # of the probability that candidate sets have; they should hold a right pose as often
 
 
 def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations: Tensor) -> Calibration:
@@ -25,8 +27,8 @@ def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations
         rotations: (N, 4) WXYZ, from the dataset's pose of each shape to its own.
 
     Returns:
-        The temperatures of classes and of candidates (`right_poses`) and their slopes, see `fit_temperature`; the
-        default where there is nothing to fit one on.
+        The temperatures of classes (`fit_temperature`) and of candidates (`right_poses`, `fit_set_temperature`) and
+        their slopes; the default where there is nothing to fit one on.
     """
     found = {}
     partiality = torch.cat([one.partiality.cpu() for one in predictions])
@@ -42,7 +44,7 @@ def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations
         )
         right = right_poses(poses.double(), rotations.double(), is_open)
         scores = torch.where(shares > 0, log_positive(shares.double()), -torch.inf)
-        fitted = fit_temperature(scores, right, partiality)
+        fitted = fit_set_temperature(scores, right, partiality)
         found["orientation_temperature"], found["orientation_temperature_slope"] = fitted
     return Calibration(**found)
 
@@ -70,10 +72,10 @@ def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor
 def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[float, float]:
     """Find the temperature, and its slope in partiality, under which the correct choices are most likely.
 
-    Shapes without a correct choice, and those with correct ones only, do not matter. Slopes are not negative: views
-    often have no correct choice, and the others alone would seem to be predicted better than whole shapes. They have a
-    wide normal prior, which decides where the partiality of shapes hardly differs, as if none of them is seen as a
-    view. Four digits are kept: a few hundred shapes do not determine more.
+    Shapes without a correct choice, and those with correct ones only, do not matter. Slopes are not negative: at the
+    same activation, a view is not trusted more than a whole shape. They have a wide normal prior, which decides where
+    the partiality of shapes hardly differs, as if none of them is seen as a view. Four digits are kept: a few hundred
+    shapes do not determine more.
 
     Args:
         scores: (N, C), the logarithms of activations of shapes that were held out; −∞ for padding.
@@ -104,6 +106,62 @@ def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[
         fitted = _minimise(lambda one: loss(one * one.new_tensor((1, 0))))
     heat, slope = fitted.clamp(-_LIMITS, _LIMITS).tolist()
     return float(f"{math.exp(heat):.4g}"), round(slope, 4) + 0.0  # never −0
+
+
+def fit_set_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[float, float]:
+    """Find the temperature, and its slope in partiality, under which 90% of the candidate sets hold a right pose.
+
+    The likelihood ignores shapes without a right candidate, so its sets are too small where these are frequent, as
+    among views. The temperature is fitted to the less partial half of the shapes, then the slope to the other half.
+    Both have a prior, the temperature around that of the greatest likelihood, and keep its mean where the first
+    candidate alone is right for 90%, as no set has fewer.
+
+    Args:
+        scores: (N, C), the logarithms of probabilities of candidates of shapes that were held out; −∞ for padding.
+        right: (N, C) bool, which candidates are correct.
+        partiality: (N,), of the shapes.
+
+    Returns:
+        The temperature of a whole shape and the slope of its logarithm, which is not negative.
+    """
+    order = scores.argsort(dim=-1, descending=True, stable=True)
+    scores, right, partiality = scores.double().gather(-1, order), right.gather(-1, order), partiality.double()
+    partial = partiality > partiality.median() if len(partiality) else partiality > 0
+    whole = ~partial
+    usual = math.log(fit_temperature(scores[whole], right[whole], torch.zeros_like(partiality[whole]))[0])
+    near = [usual + step / 20 for step in range(-20, 21)]
+    heat = min(
+        near, key=lambda heat: _misfit(scores[whole] / math.exp(heat), right[whole], (heat - usual) / _USUAL_CHANGE)
+    )
+    heat = min(max(heat, -_HOTTEST), _HOTTEST)
+    slopes = [step / 10 for step in range(int(10 * STEEPEST) + 1)]
+    scores = scores[partial] / math.exp(heat)
+
+    def misfit(slope: float) -> float:
+        return _misfit(scores / (slope * partiality[partial]).exp()[:, None], right[partial], slope / _USUAL_SLOPE)
+
+    return float(f"{math.exp(heat):.4g}"), min(slopes, key=misfit)
+
+
+def _misfit(scores: Tensor, right: Tensor, unusual: float) -> float:
+    """Standard deviations, squared, by which the share of right sets is off, and a parameter from its prior's mean."""
+    off = 0.0
+    if len(scores) and right[:, 0].double().mean() < _SHARE:
+        held = (candidate_set(scores.softmax(-1)) & right).any(-1).double().mean()
+        off = float(held - _SHARE) ** 2 * len(scores) / (_SHARE * (1 - _SHARE))
+    return off + unusual**2
+
+
+def candidate_set(probabilities: Tensor) -> Tensor:
+    """Find the fewest candidates that have 90% of the probability.
+
+    Args:
+        probabilities: (..., K), of each cloud's candidates, the most likely first.
+
+    Returns:
+        (..., K) bool.
+    """
+    return (probabilities.cumsum(-1) - probabilities < _SHARE) & (probabilities > 0)
 
 
 def _minimise(loss: Callable[[Tensor], Tensor]) -> Tensor:

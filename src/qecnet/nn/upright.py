@@ -178,9 +178,7 @@ class UprightNet(Network):
             poses = identity_like(positions)[None]
         scored = self.scorer.read_one(positions, normals, poses)
         probabilities = scored.upright.softmax(0)
-        order = scored.upright.argsort(descending=True, stable=True)
-        likely = int((probabilities >= _NEGLIGIBLE).sum())
-        count = max(1, min(self.config.read, likely))
+        order, count = self.rank(scored.upright, self.config.read)
         best, rest = order[:count], order[count:]
         reading = self.reader.read_one(positions, normals, poses[best])
         facing, shares = self.face(poses[best], reading.harmonics, normals[0])
@@ -250,6 +248,20 @@ class UprightNet(Network):
         return Prediction(joint.sum(1), facing.gather(1, of_class), summary, whole=whole)
 
     @staticmethod
+    def rank(upright: Tensor, most: int) -> tuple[Tensor, int]:
+        """Rank candidates by the scorer's scores.
+
+        Args:
+            upright: (C,), these scores.
+            most: largest number of candidates to read.
+
+        Returns:
+            Their indices (C,), the likeliest first, and how many of the first ones are to be read.
+        """
+        likely = int((upright.softmax(0) >= _NEGLIGIBLE).sum())
+        return upright.argsort(descending=True, stable=True), max(1, min(most, likely))
+
+    @staticmethod
     def face(poses: Tensor, harmonics: Tensor, normals: Tensor, most: int = 4) -> tuple[Tensor, Tensor]:
         """Rotate candidates about their up direction to the azimuths that the shape may have, and snap them.
 
@@ -299,11 +311,12 @@ class UprightNet(Network):
 
         Args:
             reader, projected, of_scorer: (..., R, C), of the reader, of projections if there are any, and of the
-                scorer, which counts only without them.
+                scorer, which counts only without projections, and for the class only if no other reader does.
             positions, normals: (clouds, N, 3).
 
         Returns:
-            The scores from each candidate, and these together with those of the invariant reader. (..., R, C)
+            The scores by which a class is recognised from each candidate, and those of the class, to which the
+            invariant reader adds its own. (..., R, C)
         """
         weighted = _READER * reader if projected is None else _READER * reader + _FURTHER * projected
         seen = reader + _SCORER_CLASSES * of_scorer if projected is None else weighted

@@ -267,7 +267,7 @@ def _level_cells(found: Robustness, kind: str, level: float) -> Iterator[Any]:
 
 
 def view_table(found: ViewsResult) -> ReportTable:
-    """Views of one side and whole shapes, all of them and by class or form."""
+    """Views of one side and whole shapes, all of them and by class."""
 
     def cells(name: str, of: ViewScores) -> list[Any]:
         sets, known_up = (of.set_holds_pose, of.set_size), (of.accuracy_known_up, of.pose15_known_up)
@@ -275,7 +275,7 @@ def view_table(found: ViewsResult) -> ReportTable:
 
     groups = [RowGroup("All shapes", [cells(*one) for one in found.groups.items()], found.protocol, ours=True)]
     for title, kinds in (("Whole", found.whole_by_kind), ("Views", found.views_by_kind)):
-        groups.append(RowGroup(f"{title}, by class or form", [cells(*one) for one in kinds.items()]))
+        groups.append(RowGroup(f"{title}, by class", [cells(*one) for one in kinds.items()]))
     accuracy, orientation = ("accuracy, %", "percent"), ("orientation within 15°, %", "percent")
     any_pose = accuracy, ("calibration error, %", "percent"), ("up within 10°, %", "percent"), orientation
     columns = [
