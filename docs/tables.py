@@ -36,7 +36,6 @@ from qecnet.evaluation import (
     ViewsResult,
     compare_accuracy,
     compare_errors,
-    format_degrees,
     format_error,
     format_interval,
     format_percent,
@@ -60,6 +59,11 @@ SPEED = ("features", "product", "viewer")
 DASH = "–"
 NOT_MEASURED = "not measured"
 COLUMNS = ("published", "here, paper protocol", "here, strict")
+
+
+def _format_degrees(value: float | None) -> str:
+    """Format a relative angular error, angle/π, in degrees: 4.0° or 27°."""
+    return DASH if value is None else f"{180 * value:.1f}°" if value < 0.1 else f"{180 * value:.0f}°"
 
 
 class Figure(str):
@@ -109,7 +113,7 @@ def headline() -> str:
     names, poses = _result(run, ClassificationResult), _result(run, RotationResult)
     of_class = sorted((share, kind) for kind, share in names.ar.per_class.items() if share is not None)
     weakest = " and ".join(f"{kind.replace('_', ' ')}s ({100 * share:.0f}%)" for share, kind in of_class[:2])
-    medians = [format_degrees(errors.median) for errors in _no_sym(poses)]
+    medians = [_format_degrees(errors.median) for errors in _no_sym(poses)]
     return (
         f"On the {names.shapes} test shapes of {DATASETS[names.dataset]}, each in a random pose, the default model's "
         f"accuracy is **{format_percent(names.ar.accuracy)}** (95% interval {format_interval(names.ar.interval)}), "
@@ -242,7 +246,7 @@ def alignments() -> str:
     methods: dict[str, list[RotationErrors | None]] = {"**qecnet**": [*_no_sym(_result(run, RotationResult))[1:]]}
     methods |= {name: [of.no_sym, found.category_level[name].no_sym] for name, of in found.same_instance.items()}
     cells = [
-        [name, *(f"{format_degrees(one.median)} / {format_degrees(one.mean)}" if one else DASH for one in errors)]
+        [name, *(f"{_format_degrees(one.median)} / {_format_degrees(one.mean)}" if one else DASH for one in errors)]
         for name, errors in methods.items()
     ]
     return _table(("", *(MODE_NAMES[mode] for mode in MODES[1:])), cells) + (
@@ -581,7 +585,7 @@ def aims() -> str:
         rows.append([f"{MODE_NAMES[mode]}, {told}: mean orientation error, angle/π", f"≤ {aim:.2f}", *cells])
     degrees = {"canonical": 5.0, "siamese": 1.5, "category": 3.0}
     for mode, errors in zip(MODES, _no_sym(poses), strict=True):
-        cells = _against(errors.median, degrees[mode] / 180, format_degrees, more=False)
+        cells = _against(errors.median, degrees[mode] / 180, _format_degrees, more=False)
         rows.append([f"{MODE_NAMES[mode]}, no-sym: median orientation error", f"≤ {degrees[mode]:g}°", *cells])
     cells = _against(sum(_no_sym(poses)[0].histogram[-18:]), 0.02, format_percent, more=False)
     rows.append(["against upright, no-sym: off by more than 90°", f"≤ {format_percent(0.02)}", *cells])

@@ -1,7 +1,5 @@
 """Files that are written whole or not at all, and folders that one process locks."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

@@ -1,7 +1,5 @@
 """A hash of the code that makes a result, as a version that changes by itself."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 from functools import cache

@@ -3,8 +3,6 @@
 Accuracies and other shares are 0..1, orientation errors are δ/π. `None` marks a figure that was not measured.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,12 +1,11 @@
 """Dataclasses from JSON, checked against their type hints: the first mismatch is one sentence that names its place."""
 
-from __future__ import annotations
-
 import json
 import reprlib
 import sys
 import types
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -84,6 +83,16 @@ def first_line(error: Exception) -> str:
 def system_reason(error: Exception) -> str:
     """Get what the operating system said as a part of a sentence, such as "no such file or directory"."""
     return (getattr(error, "strerror", None) or str(error)).lower()
+
+
+@contextmanager
+def needing_extra(what: str, extra: str) -> Iterator[None]:
+    """Raise an import error in a block as one sentence, which begins with what needs which library."""
+    try:
+        yield
+    except ImportError as error:
+        reason = first_line(error)
+        raise ValueError(f"{what}, which cannot be imported ({reason}); pip install 'qecnet[{extra}]'") from error
 
 
 def check_names(what: str, names: Sequence[str]) -> None:

@@ -1,7 +1,5 @@
 """The process's standard error, which libraries write to directly, bypassing Python."""
 
-from __future__ import annotations
-
 import os
 import sys
 import threading

@@ -127,10 +127,7 @@ def assert_invariant(
     inputs: Sequence[Tensor],
     takes: Sequence[Kind],
     under: Action | Iterable[Action] = ("rotation", "permutation"),
-    *,
-    tolerance: float | None = None,
-    trials: int = 8,
-    seed: int = 0,
+    **options: Any,
 ) -> None:
     """Check that the results of a function stay the same when its inputs change.
 
@@ -141,9 +138,7 @@ def assert_invariant(
         inputs: its arguments.
         takes: the kind of each argument, see the table above.
         under: what is done to the inputs, one action or several.
-        tolerance: largest allowed difference; by default 1e-4 for float32 and 1e-9 for float64 inputs.
-        trials: number of random transformations.
-        seed: of the transformations.
+        options: `tolerance`, `trials` and `seed`, as for `assert_equivariant`.
 
     Raises:
         AssertionError: if the difference is above the tolerance.
@@ -151,7 +146,7 @@ def assert_invariant(
     """
     results = function(*inputs)
     gives: list[Kind] = ["fixed" for _ in (results if isinstance(results, tuple | list) else (results,))]
-    assert_equivariant(function, inputs, takes, gives, under, tolerance=tolerance, trials=trials, seed=seed)
+    assert_equivariant(function, inputs, takes, gives, under, **options)
 
 
 def _draw(under: Action, inputs: Sequence[Tensor], takes: Sequence[Kind], trials: int, seed: int) -> Iterable[Tensor]:

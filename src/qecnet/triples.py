@@ -1,7 +1,5 @@
 """Points and directions as text, such as 0,0,1.5 and -y, in commands and in Python."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

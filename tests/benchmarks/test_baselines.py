@@ -14,7 +14,7 @@ from qecnet.algebra import multiply, random_quaternion
 from qecnet.datasets import make_shape
 from qecnet.evaluation import name_network, published_figures
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
-from qecnet.nn import count_parameters, create_network, cross_entropy, load_network, network_config, save_network
+from qecnet.nn import count_parameters, create_network, cross_entropy, find_network, load_network, save_network
 from qecnet.testing import Kind, assert_invariant, equivariance_error
 
 KINDS: tuple[Kind, ...] = ("points", "poses", "scalars")
@@ -61,7 +61,7 @@ def kind(request):
 
 def small(kind, classes=4):
     """A network that is quick to run: narrower than the one that is meant to be trained, where its width can be set."""
-    adjustable = isinstance(network_config(kind, classes), BaselineConfig)
+    adjustable = isinstance(find_network(kind).config, BaselineConfig)
     return create_network(kind, classes, **({"width": 0.2, "reads": 64, "frames": 64} if adjustable else {}))
 
 

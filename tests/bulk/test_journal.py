@@ -252,7 +252,7 @@ def test_progress_and_failures_are_reported_and_an_interruption_commits(open_jou
 def test_results_of_a_job_are_committed_before_the_next_job_is_done(open_journal, files, monkeypatch):
     """A job takes longer than the time between two commits."""
     journal, now = open_journal(), 0.0
-    monkeypatch.setattr("qecnet.bulk.pending.monotonic", lambda: now)
+    monkeypatch.setattr("qecnet.bulk.work.monotonic", lambda: now)
     plan(journal, files)
 
     def share(work, take):

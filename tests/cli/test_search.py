@@ -214,7 +214,7 @@ def test_missing_files_give_a_one_sentence_error(run, folder):
     for arguments, said in (
         (("index", folder / "none"), "is not a folder"),
         (("index",), "no folder was given"),
-        (("index", folder / "deep", folder / "bed.xyz"), f"contains them all with --library {folder}"),
+        (("index", folder / "deep", folder / "bed.xyz"), "contains them all with --library"),
         (("search", folder / "chair.xyz", "--library", folder), "create it with qec index"),
     ):
         result = run(*arguments)

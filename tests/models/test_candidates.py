@@ -208,7 +208,6 @@ def test_likely_rotations_start_with_the_relative_pose_and_differ():
     found = likely_rotations(source, target)
     assert torch.equal(found[0], relative_pose(source, target))
     assert [round(math.degrees(angular_distance(one, q))) for one in found] == [0, 180, 90]  # 5° is no other start
-    assert len(likely_rotations(source, target, most=2)) == 2
 
 
 def test_a_flat_sheet_has_an_answer():

@@ -24,7 +24,7 @@ def make_modules(dtype, weighting="sigmoid", iterations=3, exponent=1.0, nonline
     """Two, as in the paper's network: the first of many small patches, the second of one large one."""
     torch.manual_seed(0)
     routing = {"weighting": weighting, "iterations": iterations, "exponent": exponent, "nonlinearity": nonlinearity}
-    modules = QECModule(1, 10, 7, **routing), QECModule(10, 6, **routing)
+    modules = QECModule(1, 10, **routing), QECModule(10, 6, **routing)
     for module in modules:
         torch.nn.init.constant_(module.scale, 1.7)
         torch.nn.init.constant_(module.shift, -0.2)

@@ -147,5 +147,5 @@ def test_capsules_without_features_are_refused(dtype):
     plain = capsules(2, 3, dtype)
     with pytest.raises(ValueError, match="these capsules carry no features to read"):
         trained(dtype)(plain, plain, torch.zeros(2, 3, 1, dtype=torch.long))
-    with pytest.raises(ValueError, match=r"features has shape \(2, 4, 5\); .* must be \(2, 3, 'F'\)"):
+    with pytest.raises(ValueError, match=r"features has shape \(2, 4, 5\); .* must be \(2, 3, 5\)"):
         Capsules(plain.positions, plain.poses, plain.activations, torch.zeros(2, 4, 5))

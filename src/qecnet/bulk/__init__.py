@@ -2,12 +2,10 @@
 
 from qecnet.bulk.cluster import share_on_ray
 from qecnet.bulk.connection import check_address
-from qecnet.bulk.journal import Journal
-from qecnet.bulk.origin import Origin
-from qecnet.bulk.pending import Progress, do_pending
+from qecnet.bulk.journal import Journal, Origin
 from qecnet.bulk.shards import Shard, find_shards, journal_path, merge_shards
 from qecnet.bulk.sinks import RESULT_SUFFIXES, Columns, Row, check_results_path, print_csv, print_json, write_results
-from qecnet.bulk.work import CannotWrite, Share, Work, answer_files
+from qecnet.bulk.work import CannotWrite, Progress, Share, Work, answer_files, do_pending
 
 __all__ = [
     "RESULT_SUFFIXES",

@@ -4,8 +4,6 @@ Ray's actors rather than Ray Data: a job that kills its process must not affect 
 when a block has failed too often.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Connect to a Ray cluster, or explain in one sentence why that fails: Ray itself would wait, or print a traceback."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

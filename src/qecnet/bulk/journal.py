@@ -7,16 +7,17 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from qecnet.bulk.origin import Origin
-from qecnet.bulk.sinks import Row
+from qecnet.bulk.sinks import Columns, Row
 from qecnet.files import name_sqlite_errors
 from qecnet.models import Failure, read_stamp
 from qecnet.schema import decode, parse_object
 
+_VERSION = 1
+"""Of the format."""
 _PAGE = 1024
 _SCHEMA = """
 CREATE TABLE about (origin TEXT NOT NULL, finished INTEGER NOT NULL);
@@ -32,6 +33,62 @@ _NOT_OPENED = "change its permissions, or choose another name"
 _INTERRUPTED = "finished work is kept; run the same command again to continue"
 _DAMAGED = "choose another name, or delete the results and their journal"
 _BUSY = "is in use by another run; wait for it, or choose another name"
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What the rows of a journal depend on besides the files.
+
+    Attributes:
+        command: the name of the command.
+        model: the name of the model, for messages.
+        key: a hash of its weights.
+        options: the options that change rows, as JSON.
+        columns: names and kinds of the values in a row.
+        version: of the format of journals.
+    """
+
+    command: str
+    model: str
+    key: str
+    options: str
+    columns: Columns
+    version: int = _VERSION
+
+    def fits(self, other: Origin) -> bool:
+        """Check whether rows of both may be in one table; of the model, only the weights matter, not the name.
+
+        Args:
+            other: the origin to compare with.
+
+        Returns:
+            True if they may.
+        """
+        return replace(self, model="") == replace(other, model="")
+
+    def check_journal(self, path: Path, theirs: Origin) -> None:
+        """Check that a journal belongs to this run.
+
+        Args:
+            path: of the journal, for the message.
+            theirs: its origin.
+
+        Raises:
+            ValueError: if it does not; one sentence.
+        """
+        remedy = "choose another name, or delete the results and their journal"
+        if theirs.version != self.version or (theirs.command == self.command and theirs.columns != self.columns):
+            raise ValueError(f"{path}: was written by another version of qecnet; {remedy}")
+        if theirs.command != self.command:
+            raise ValueError(f"{path}: was written by qec {theirs.command}; {remedy}")
+        before, now = (parse_object(text, path) for text in (theirs.options, self.options))
+        for name in sorted({*before, *now}):
+            shown = [_show(options.get(name)) for options in (before, now)]
+            if shown[0] != shown[1]:
+                values = ", and now ".join(shown)
+                raise ValueError(f"{path}: was made with --{name.replace('_', '-')} {values}; {remedy}")
+        if theirs.key != self.key:
+            raise ValueError(f"{path}: was made with other weights ({theirs.model}); {remedy}")
 
 
 class Journal:
@@ -220,3 +277,10 @@ class PlanCounts:
 def _encode(text: str | None) -> bytes | None:
     """A text as SQLite keeps it: names of files need not be Unicode, and sentences name files."""
     return None if text is None else text.encode("utf-8", "surrogatepass")
+
+
+def _show(value: Any) -> str:
+    """An option that is off is the same as one that did not exist yet."""
+    if value is None or isinstance(value, bool):
+        return "given" if value else "not given"
+    return json.dumps(value).strip('"')

@@ -1,7 +1,5 @@
 """Results as Parquet, CSV or JSON lines: one row for each file, with its values or its error."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Callable, Iterable, Mapping

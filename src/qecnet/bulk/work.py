@@ -1,13 +1,18 @@
-"""What a worker does with a few files, and how they are shared out so that a worker's death loses no other answer."""
+"""A run over any number of files: what a worker does with a few of them, how they are shared out, and what is kept.
 
-from __future__ import annotations
+It can be stopped at any time and resumes where it stopped, and the death of a worker loses no other answer.
+"""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import islice
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
+from qecnet.bulk.journal import Journal
+from qecnet.bulk.sinks import Row
 from qecnet.models import BATCH, Answer, Failure, Model
 from qecnet.schema import first_line
 from qecnet.workers import Lost
@@ -17,6 +22,9 @@ FileBatch = tuple[str, ...]
 """A job: at most `BATCH` files."""
 _ATTEMPTS = 3
 """How often a file may be alone in a worker that dies; once could be a machine that was switched off."""
+
+_SECONDS = 5.0
+"""Time between two commits: an interruption loses no more work than this."""
 
 
 class CannotWrite(OSError):
@@ -99,3 +107,67 @@ def answer_files(work: Do[T], files: Iterable[str], share: Share[T]) -> Iterator
         else:
             reason = f"ended the process that read it, {_ATTEMPTS} times; it may need more memory than there is"
             yield [(job[0], Failure(job[0], f"{job[0]}: {reason}"))]
+
+
+@dataclass
+class Progress:
+    """The progress of a run.
+
+    Attributes:
+        total: the number of files to do.
+        done, failed: how many of them are done, failures included, and how many failed.
+        seconds: since the work began.
+    """
+
+    total: int
+    done: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Files per second."""
+        return self.done / self.seconds if self.seconds else 0.0
+
+    @property
+    def seconds_left(self) -> float | None:
+        """The remaining time at that rate; None while the rate is not known."""
+        return (self.total - self.done) / self.rate if self.done else None
+
+
+def do_pending(
+    journal: Journal,
+    work: Do[Row],
+    share: Share[Row],
+    progress: Progress,
+    show: Callable[[Progress], None],
+    fail: Callable[[Failure], None],
+) -> None:
+    """Process the pending files of a journal, and commit every few seconds, at the end and if interrupted.
+
+    Args:
+        journal: what is to be done, and where results are kept.
+        work: what to do with each file.
+        share: shares out the work, among processes or machines.
+        progress: kept up to date.
+        show: called after each job.
+        fail: called for each failure.
+    """
+    start = saved = monotonic()
+    answers: Any = answer_files(work, journal.pending(), share)
+    try:
+        with closing(answers):
+            for results in answers:
+                for file, result in results:
+                    journal.record(file, result)
+                    progress.done += 1
+                    if isinstance(result, Failure):
+                        progress.failed += 1
+                        fail(result)
+                progress.seconds = monotonic() - start
+                show(progress)
+                if monotonic() - saved > _SECONDS:
+                    journal.commit()
+                    saved = monotonic()
+    finally:
+        journal.commit(finished=progress.done == progress.total)

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 import typer
 
 from qecnet.cli._files import count_cores, count_processes, iterate_shapes
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._output import count_of
 from qecnet.schema import printable
 
@@ -70,9 +69,9 @@ def run_bulk(
     Raises:
         typer.Exit: with 1 if a file failed, or 130 after an interruption; results are written before.
     """
-    with quiet_interrupts():
-        from qecnet.bulk import Journal, Origin, Shard, check_address, check_results_path, journal_path, write_results
-        from qecnet.models import hash_model
+    from qecnet.bulk import Journal, Origin, Shard, check_address, check_results_path, journal_path, write_results
+    from qecnet.models import hash_model
+
     assert options.results is not None
     shard = Shard.parse(options.shard) if options.shard else None
     results = shard.results_path(options.results) if shard else options.results

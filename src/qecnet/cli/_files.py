@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import INDEX
 from qecnet.cli._output import count_of
 from qecnet.schema import printable, system_reason
@@ -53,8 +52,8 @@ def iterate_shapes(arguments: Iterable[str], listed: str | None, fail: Callable[
     Raises:
         ValueError: the list cannot be read, or nothing was given at all.
     """
-    with quiet_interrupts():
-        from qecnet.models import Failure
+    from qecnet.models import Failure
+
     empty = True
     for argument, is_pattern in chain(((one, True) for one in arguments), ((one, False) for one in _lines(listed))):
         empty = False
@@ -104,10 +103,10 @@ def _walk(folder: Path, fail: Callable[[Failure], None]) -> Iterator[Path]:
 
 
 def _walk_sorted(folder: Path, fail: Callable[[Failure], None], skipped: Counter[str]) -> Iterator[Path]:
-    with quiet_interrupts():
-        from qecnet.datasets import is_ignored
-        from qecnet.formats import SUFFIXES
-        from qecnet.models import Failure
+    from qecnet.datasets import is_ignored
+    from qecnet.formats import SUFFIXES
+    from qecnet.models import Failure
+
     try:
         with os.scandir(folder) as found:
             entries = sorted((entry.name, entry.is_dir(), entry.is_symlink()) for entry in found)

@@ -1,7 +1,5 @@
 """Local reference frames as numbers (NPZ), as coloured axes (PLY) and as a picture."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +8,7 @@ from torch import Tensor
 
 from qecnet.algebra import to_matrix
 from qecnet.geometry import OrientedPoints, PointCloud
+from qecnet.schema import needing_extra
 
 AXIS_LENGTH = 0.05  # of a cloud of radius 1: neighbouring frames of 512 do not touch
 
@@ -53,11 +52,9 @@ def write_ply(path: Path, prepared: OrientedPoints) -> None:
 
 def draw_frames(path: Path, cloud: PointCloud, prepared: OrientedPoints, method: str) -> None:
     """The cloud in grey with its frames, from two opposite sides; what is farther from the eye is paler."""
-    try:
+    with needing_extra("--plot draws with matplotlib", "plot"):
         from matplotlib.figure import Figure
         from mpl_toolkits.mplot3d.art3d import Line3DCollection
-    except ImportError as error:
-        raise ValueError("--plot draws with matplotlib, which is not installed; pip install 'qecnet[plot]'") from error
     surface = ((cloud.points.double() - prepared.centre) / prepared.scale)[:: max(1, len(cloud) // 8000)].numpy()
     origins, tips = (part.numpy() for part in _axes(prepared))
     invalid = prepared.positions[~prepared.valid].numpy()

@@ -1,7 +1,5 @@
 """Ctrl-C while modules are imported ends the command without a traceback."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,3 +17,9 @@ def quiet_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def import_models() -> None:
+    """Import what takes longest of what commands import; they call this once their options are known to be valid."""
+    with quiet_interrupts():
+        import qecnet.models  # noqa: F401

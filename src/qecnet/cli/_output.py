@@ -1,7 +1,5 @@
 """What commands print and write: errors in one sentence, tables row by row, and checks of output files."""
 
-from __future__ import annotations
-
 import codecs
 import math
 import os
@@ -14,7 +12,6 @@ from typing import TextIO
 
 import typer
 
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.schema import printable
 
 _ASCII = {"°": " deg", "–": "-", "×": "x", "…": "...", "→": "->"}
@@ -91,8 +88,8 @@ def check_writable(path: Path, force: bool, suffixes: Sequence[str]) -> None:
     """Refuse an output that exists or cannot be written, before any work is done."""
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
-    with quiet_interrupts():
-        from qecnet.files import find_write_obstacle
+    from qecnet.files import find_write_obstacle
+
     if error := refuse_output(path, force, suffixes, find_write_obstacle(path.parent)):
         raise ValueError(error)
 

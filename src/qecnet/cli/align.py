@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qecnet import DEFAULT_MODEL
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force, KnownUp, ModelName, Seed, Viewpoint
 from qecnet.cli._output import angle_about_axis, check_writable
 from qecnet.cli._placement import output_suffixes
@@ -59,12 +58,12 @@ def align(
     distance to the nearest points, in the units of the files. With --up, both shapes have that up direction, and the
     rotation is about it.
     """
-    with quiet_interrupts():
-        import numpy as np
+    import numpy as np
 
-        from qecnet.algebra import to_matrix
-        from qecnet.formats import Motion, move_file
-        from qecnet.models import find_units, load
+    from qecnet.algebra import to_matrix
+    from qecnet.formats import Motion, move_file
+    from qecnet.models import find_units, load
+
     if transform_only and as_json:
         raise ValueError("--transform-only and --json cannot be combined; give one of them")
     if output is not None:

@@ -1,13 +1,9 @@
 """`qec card`: describe a set of weights in Markdown."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
-
-from qecnet.cli._interrupts import quiet_interrupts
 
 
 def card(run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run; its CARD.md is replaced.")]) -> None:
@@ -17,9 +13,9 @@ def card(run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a ru
 
     The card is printed, and written to CARD.md in the folder of the run.
     """
-    with quiet_interrupts():
-        from qecnet.evaluation import write_card
-        from qecnet.files import write_whole
+    from qecnet.evaluation import write_card
+    from qecnet.files import write_whole
+
     text = write_card(run)
     write_whole(run / "CARD.md", text.encode())
     typer.echo(text)

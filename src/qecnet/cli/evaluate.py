@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import fields, replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import Seed
 
 if TYPE_CHECKING:
@@ -56,10 +55,10 @@ def _common(
     ] = None,
 ) -> Measurement:
     """Build a measurement from the options that every command has."""
-    with quiet_interrupts():
-        from qecnet.datasets import open_dataset
-        from qecnet.evaluation import Measurement
-        from qecnet.models import load
+    from qecnet.datasets import open_dataset
+    from qecnet.evaluation import Measurement
+    from qecnet.models import load
+
     if not run.is_dir():
         raise ValueError(f"{run}: there is no such folder; give the folder of a run of qec train")
     model = load(run, poses=False)
@@ -81,8 +80,9 @@ def _command(measure: Callable[..., None]) -> Callable[..., None]:
     common, own = (inspect.signature(one, eval_str=True, locals=types) for one in (_common, measure))
 
     def command(**given: Any) -> None:
-        with quiet_interrupts():
-            from qecnet.files import alone_in
+        import_models()
+        from qecnet.files import alone_in
+
         measurement = _common(**{name: given.pop(name) for name in common.parameters})
         with alone_in(measurement.folder, wait=True):
             measure(measurement, **given)
@@ -234,10 +234,5 @@ def _run(name: str, measurement: Measurement, protocols: str, **options: int) ->
 
 def _first_shapes(dataset: Dataset, per_class: int) -> list[int]:
     """Number the first `per_class` test shapes of each class."""
-    seen: Counter[int] = Counter()
-    kept = []
-    for number, item in enumerate(dataset.items("test")):
-        seen[item.label] += 1
-        if seen[item.label] <= per_class:
-            kept.append(number)
-    return kept
+    labels = [item.label for item in dataset.items("test")]
+    return [number for number, label in enumerate(labels) if labels[:number].count(label) < per_class]

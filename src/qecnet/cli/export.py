@@ -1,14 +1,11 @@
 """`qec export`: a model as an ONNX file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from qecnet import DEFAULT_MODEL
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force, ModelName
 from qecnet.cli._output import check_writable
 
@@ -32,9 +29,8 @@ def export(
     PyTorch. Needs the extra qecnet[export].
     """
     check_writable(out, force, (".onnx",))
-    with quiet_interrupts():
-        from qecnet.files import replace_when_done
-        from qecnet.models import export_onnx, load
+    from qecnet.files import replace_when_done
+    from qecnet.models import export_onnx, load
 
     with replace_when_done(out) as aside:
         difference = export_onnx(load(model), aside)

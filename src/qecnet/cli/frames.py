@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import MAX_POINTS, Force, Seed, option_parser
 from qecnet.cli._output import check_writable
 from qecnet.triples import Triple, parse_point
@@ -68,13 +67,13 @@ def frames(
     for path, suffixes in ((output, (".npz", ".ply")), (plot, (".png", ".svg", ".pdf"))):
         if path is not None:
             check_writable(path, force, suffixes)
-    with quiet_interrupts():
-        import torch
+    import torch
 
-        from qecnet.cli._frame_files import draw_frames, write_npz, write_ply
-        from qecnet.files import replace_when_done
-        from qecnet.formats import read, read_cloud
-        from qecnet.geometry import MIN_POINTS, Mesh, PrepareConfig, check_viewpoint, prepare
+    from qecnet.cli._frame_files import draw_frames, write_npz, write_ply
+    from qecnet.files import replace_when_done
+    from qecnet.formats import read, read_cloud
+    from qecnet.geometry import MIN_POINTS, Mesh, PrepareConfig, check_viewpoint, prepare
+
     generator = torch.Generator().manual_seed(seed)
     cloud = read_cloud(file, points, generator=generator)
     if viewpoint is not None:

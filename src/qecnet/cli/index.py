@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -14,7 +13,6 @@ import typer
 from qecnet import DEFAULT_MODEL
 from qecnet.cli._bulk import FailureLog, ProgressLine, describe_rate, end_stopped, note_failed_before, share_answers
 from qecnet.cli._files import iterate_shapes
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import (
     INDEX,
     TIMEOUT,
@@ -68,9 +66,9 @@ def index(
     --from - --library meshes/.
     """
     folder = _find_folder(files or [], listed, library)
-    with quiet_interrupts():
-        from qecnet.bulk import Progress, Shard, check_address
-        from qecnet.models import edit_library, load
+    from qecnet.bulk import Progress, Shard, check_address
+    from qecnet.models import edit_library, load
+
     part = Shard.parse(shard) if shard else None
     path = index_path or folder / INDEX
     path = part.results_path(path) if part else path
@@ -114,19 +112,10 @@ def _find_folder(files: list[str], listed: str | None, library: Path | None) -> 
         if not files and listed is None:
             raise ValueError("no folder was given; name one, as in qec index meshes/")
         what = "several files were given" if files else "a list was given"
-        raise ValueError(f"{what}; name the folder that contains them all with --library{_common_folder(files)}")
+        raise ValueError(f"{what}; name the folder that contains them all with --library")
     if not library.is_dir():
         raise ValueError(f"{library}: is not a folder; name the folder of the library with --library")
     return library
-
-
-def _common_folder(files: list[str]) -> str:
-    """The folder that all these are below, after a blank; empty if there is none."""
-    try:
-        folder = os.path.commonpath(files)
-    except ValueError:  # there are none, or only some are absolute
-        return ""
-    return f" {folder}" if os.path.isdir(folder) else ""
 
 
 @contextmanager

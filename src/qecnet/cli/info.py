@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from qecnet.cli._files import find_shapes
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Files
 from qecnet.cli._output import count_of, print_error
 from qecnet.schema import printable
@@ -46,9 +45,9 @@ def info(files: Files) -> None:
 
 def _describe(path: Path) -> list[str]:
     """The lines that `qec info` prints for one file."""
-    with quiet_interrupts():
-        from qecnet.formats import read
-        from qecnet.geometry import Mesh
+    from qecnet.formats import read
+    from qecnet.geometry import Mesh
+
     shape = read(path)
     camera: list[str] = []
     if isinstance(shape, Mesh):

@@ -1,12 +1,12 @@
 """The command `qec`. The module of a subcommand is imported only when that subcommand is used."""
 
-from __future__ import annotations
-
 import importlib
 import sys
+from collections.abc import Callable
+from functools import wraps
 from typing import Annotated, Any
 
-from qecnet.cli._interrupts import quiet_interrupts
+from qecnet.cli._interrupts import import_models, quiet_interrupts
 
 with quiet_interrupts():
     import typer
@@ -43,8 +43,17 @@ def load_command(name: str) -> Any:
     if hasattr(module, "app"):
         return typer.main.get_command(module.app)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name)(getattr(module, name))
+    single.command(name)(_after_imports(getattr(module, name)))
     return typer.main.get_command(single)
+
+
+def _after_imports(function: Callable[..., None]) -> Callable[..., None]:
+    @wraps(function)
+    def command(**options: Any) -> None:
+        import_models()
+        function(**options)
+
+    return command
 
 
 class LazyGroup(TyperGroup):

@@ -1,11 +1,8 @@
 """`qec models`: the trained models in the package."""
 
-from __future__ import annotations
-
 from textwrap import fill
 
 from qecnet import DEFAULT_MODEL
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.schema import printable
 
 
@@ -17,9 +14,9 @@ def models() -> None:
     Any of these names can be given as --model. For each: the kind of network, its number of parameters, and the
     classes that it knows.
     """
-    with quiet_interrupts():
-        from qecnet.models import list_models, load
-        from qecnet.nn import count_parameters
+    from qecnet.models import list_models, load
+    from qecnet.nn import count_parameters
+
     for name in list_models():
         model = load(name)
         default = " (default)" if name == DEFAULT_MODEL else ""

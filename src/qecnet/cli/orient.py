@@ -13,7 +13,6 @@ import typer
 from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import STANDARD_INPUT, count_processes, with_progress
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._output import angle_about_axis, print_error
 from qecnet.cli._placement import Placement, plan_outputs
 from qecnet.schema import printable
@@ -99,9 +98,9 @@ def orient(
     """
     bulk = BulkOptions(files or [], listed, results, ray, shard, retry_failed, workers, timeout)
     check_bulk_options(bulk, "--results")
-    with quiet_interrupts():
-        from qecnet.bulk import Work
-        from qecnet.models import Answer, Failure, load
+    from qecnet.bulk import Work
+    from qecnet.models import Answer, Failure, load
+
     writing: dict[str, Any] = {"output_up": output_up, "min_confidence": 0.0 if force_doubtful else min_confidence}
     if results is not None:
         if skip_existing or dry_run or as_json or Path(output).is_file():

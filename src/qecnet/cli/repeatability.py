@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qecnet.cli._files import find_shapes, with_progress
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import MAX_POINTS, Force, Seed
 from qecnet.cli._output import check_writable
 
@@ -46,9 +45,9 @@ def repeatability(
     files, failures = find_shapes([str(data)])
     if failures:
         raise ValueError(failures[0].error)
-    with quiet_interrupts():
-        from qecnet.evaluation import measure_repeatability
-        from qecnet.files import replace_when_done
+    from qecnet.evaluation import measure_repeatability
+    from qecnet.files import replace_when_done
+
     rows = measure_repeatability(_read(with_progress(files, "comparing frames", len(files))), places, seed)
     for row in rows:
         agreement = "" if row.percentile_50 is None else f"median {row.percentile_50:>6.2f}°  "

@@ -1,13 +1,10 @@
 """`qec report`: a run's results as one HTML page, and its tables as CSV files."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import Force
 from qecnet.cli._output import check_writable
 
@@ -37,9 +34,9 @@ def report(
 
     The page works offline and needs no other file. Its tables are also written to RUN/evaluation as CSV files.
     """
-    with quiet_interrupts():
-        from qecnet.evaluation import build_report
-        from qecnet.files import write_whole
+    from qecnet.evaluation import build_report
+    from qecnet.files import write_whole
+
     page = output or run / "evaluation" / "report.html"
     if output is not None or page.parent.is_dir():
         check_writable(page, force, (".html",))

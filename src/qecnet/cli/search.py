@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import INDEX, IndexPath, Seed
 from qecnet.cli._output import angle_about_axis, print_table
 from qecnet.schema import printable
@@ -53,8 +52,8 @@ def search(
     path = index_path or library / INDEX
     if not path.exists():
         raise ValueError(f"{path}: does not exist; create it with qec index {library}")
-    with quiet_interrupts():
-        from qecnet.models import load, read_library
+    from qecnet.models import load, read_library
+
     with read_library(path) as known:
         name = model or known.model
         try:

@@ -1,14 +1,12 @@
 """`qec view`: a page in the browser where a shape is rotated and the prediction follows."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from qecnet.cli._interrupts import quiet_interrupts
 from qecnet.cli._options import ModelName
+from qecnet.schema import needing_extra
 
 _MODEL = "modelnet10-features"  # has capsules, whose votes the page shows
 
@@ -36,14 +34,10 @@ def view(
 
     The class stays the same and the predicted axes follow the shape. Ctrl-C stops the viewer.
     """
-    with quiet_interrupts():
-        from qecnet.formats import read
-        from qecnet.models import load
-    try:
+    from qecnet.formats import read
+    from qecnet.models import load
+
+    with needing_extra("the viewer needs aiohttp", "viewer"):
         from qecnet.viewer import serve_viewer
-    except ImportError as error:
-        raise ValueError(
-            f"the viewer needs aiohttp, which cannot be imported ({error}); pip install 'qecnet[viewer]'"
-        ) from error
     shape = None if file is None else read(file)
     serve_viewer(load(model), shape, host, port, browser=browser, echo=typer.echo)

@@ -4,8 +4,6 @@ They are compiled when the package is installed (hatch_build.py) and used wherev
 plain version in NumPy or PyTorch, which is used where there is no compiled one; results differ by rounding.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import hashlib

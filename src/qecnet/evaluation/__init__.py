@@ -12,7 +12,15 @@ from qecnet.evaluation.comparison import compare_accuracy, compare_errors
 from qecnet.evaluation.corruption import Corruption
 from qecnet.evaluation.equivariance import measure_equivariance
 from qecnet.evaluation.measurement import Measurement
-from qecnet.evaluation.metrics import NO_SYM, group_errors, relative_rotation, rotation_angles
+from qecnet.evaluation.metrics import (
+    IDENTITY,
+    NO_SYM,
+    group_errors,
+    relative_rotation,
+    rotation_angles,
+    symmetric_angles,
+    symmetric_distance,
+)
 from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.repeatability import FrameRepeatability, measure_repeatability
 from qecnet.evaluation.report import build_report, render_page
@@ -42,13 +50,11 @@ from qecnet.evaluation.run import EvaluatedRun, name_network
 from qecnet.evaluation.summary import (
     MODE_NAMES,
     SummaryTable,
-    format_degrees,
     format_error,
     format_interval,
     format_percent,
     summarize,
 )
-from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_angles, symmetric_distance
 from qecnet.evaluation.views import measure_views
 
 __all__ = [
@@ -77,7 +83,6 @@ __all__ = [
     "build_report",
     "compare_accuracy",
     "compare_errors",
-    "format_degrees",
     "format_error",
     "format_interval",
     "format_percent",

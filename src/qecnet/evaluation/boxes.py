@@ -1,7 +1,5 @@
 """Shapes that are boxes: their form does not show which way is up."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

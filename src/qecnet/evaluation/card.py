@@ -1,7 +1,5 @@
 """Model cards: what a set of weights is, how it was trained, how well it does and where its limits are."""
 
-from __future__ import annotations
-
 import math
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Table 1: accuracy on upright (NR/NR) and on randomly rotated shapes (NR/AR)."""
 
-from __future__ import annotations
-
 from qecnet.evaluation.measurement import Measurement
 from qecnet.evaluation.metrics import score_classification
 from qecnet.evaluation.predict import Predictions

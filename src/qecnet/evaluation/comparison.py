@@ -1,7 +1,5 @@
 """The paper's Tables 1 and 2, with what was measured here next to the published figures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

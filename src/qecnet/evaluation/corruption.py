@@ -1,9 +1,6 @@
 """Corruptions of real scans at measured levels: fewer frames and points, noise, outliers, occlusion, uneven density."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
-from typing import get_args
 
 import torch
 from torch import Tensor
@@ -34,10 +31,6 @@ class Corruption:
 
     kind: CorruptionKind
     level: float
-
-    def __post_init__(self) -> None:
-        if self.kind not in get_args(CorruptionKind):
-            raise ValueError(f"kind is {self.kind!r}; it must be one of {', '.join(get_args(CorruptionKind))}")
 
     def corrupt_points(self, cloud: PointCloud, generator: torch.Generator) -> PointCloud:
         """Corrupt the points of a cloud; "frames" leaves them as they are, see `corrupt_frames`.

@@ -1,7 +1,5 @@
 """How much a rotation changes predictions, by cause: the network (rounding alone), the frames, the points."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qecnet.evaluation.measurement import Measurement

@@ -1,7 +1,5 @@
 """What every measurement needs: the model, the shapes, the protocol, and where predictions are stored."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress

@@ -3,8 +3,6 @@
 They are data, in published.json next to this module, because the report of an installed package shows them too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache

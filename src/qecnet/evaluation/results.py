@@ -4,8 +4,6 @@ Accuracies and other shares are 0..1, orientation errors are relative angular er
 says degrees. `None` marks a figure that has nothing to average.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -507,20 +505,12 @@ def read_result(folder: Path, kind: type[R], protocol: ProtocolName = "strict") 
         The result, or None if it has not been measured under the protocol.
 
     Raises:
-        ValueError: if the file is damaged, or holds another measurement or protocol than its name says.
+        ValueError: if the file is damaged, or holds another protocol than its name says.
     """
     path = folder / kind.file_name(protocol)
     if not path.exists():
         return None
-    what = decode_file(path, _Tag).what
-    if what != kind.measurement:
-        raise ValueError(f"{path}: is a result of {what}, not of {kind.measurement}; rename it or measure again")
     found = decode_file(path, kind)
     if path.name != kind.file_name(found.protocol):
         raise ValueError(f"{path}: was measured under the protocol {found.protocol}; rename it or measure again")
     return found
-
-
-@dataclass(frozen=True)
-class _Tag:
-    what: str

@@ -1,7 +1,5 @@
 """Retrieval: how well descriptors of rotated shapes find shapes of the same class, and two without learning."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Table 3 and further: accuracy and orientation error on corrupted input."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from qecnet.evaluation.corruption import CORRUPTIONS, Corruption

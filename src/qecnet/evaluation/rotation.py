@@ -1,7 +1,5 @@
 """Table 2: orientation errors, against the truth (canonical) and between two views (siamese, category)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,11 +8,10 @@ from numpy.typing import NDArray
 
 from qecnet.algebra import lq_median
 from qecnet.evaluation.measurement import Measurement
-from qecnet.evaluation.metrics import group_errors, relative_rotation, rotation_angles
+from qecnet.evaluation.metrics import IDENTITY, group_errors, relative_rotation, rotation_angles, symmetric_angles
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.protocols import TestView
 from qecnet.evaluation.results import ModeErrors, ProtocolName, RotationModes, RotationResult
-from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_angles
 
 _REFERENCES = 20
 """Upright training shapes of each class that tell where its capsule's canonical orientation is."""

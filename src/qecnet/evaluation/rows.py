@@ -3,8 +3,6 @@
 The unit of work is one shape, so neither the number of workers nor an interruption changes a figure.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

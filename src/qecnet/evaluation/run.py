@@ -1,7 +1,5 @@
 """The folder of a training run, with everything that has been measured of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +8,7 @@ from pathlib import Path
 from qecnet.evaluation.predict import Predictions, read_predictions
 from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.results import PROTOCOLS, ModelResult, PoseBaselinesResult, ProtocolName, R, read_result
-from qecnet.nn import list_networks, network_class
+from qecnet.nn import find_network, list_networks
 from qecnet.outcome import Epoch, TrainingOutcome
 from qecnet.schema import decode_file, decode_lines
 
@@ -26,7 +24,7 @@ def name_network(config: str) -> str:
     """
     if (method := published_figures().methods.get(config)) is not None:
         return method
-    return network_class(config).title if config in list_networks() else config
+    return find_network(config).network.title if config in list_networks() else config
 
 
 @dataclass(frozen=True)
@@ -82,8 +80,6 @@ class EvaluatedRun:
     folder: Path
 
     def __post_init__(self) -> None:
-        if not self.folder.is_dir():
-            raise ValueError(f"{self.folder}: there is no such folder; give the folder of a run of qec train")
         if not (self.folder / "settings.json").exists():
             raise ValueError(
                 f"{self.folder}: is not the folder of a run (no settings.json); give one that qec train wrote"

@@ -1,7 +1,5 @@
 """Results as small tables of text, the same in the terminal, on model cards and in the documentation."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
@@ -89,18 +87,6 @@ def format_error(value: float | None) -> str:
         The text.
     """
     return DASH if value is None else f"{value:.3f}"
-
-
-def format_degrees(value: float | None) -> str:
-    """Format a relative angular error in degrees: 4.0° or 27°.
-
-    Args:
-        value: angle/π, or None for a dash.
-
-    Returns:
-        The text.
-    """
-    return DASH if value is None else f"{180 * value:.1f}°" if value < 0.1 else f"{180 * value:.0f}°"
 
 
 def error_cells(groups: ErrorGroups) -> list[str]:

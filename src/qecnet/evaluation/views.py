@@ -1,7 +1,5 @@
 """Accuracy and orientation error on views of one side of a shape, next to those on whole shapes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -15,10 +13,9 @@ from torch import Tensor
 from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import NO_SYMMETRY, Item, derive_seed, sample_view, symmetry_of
 from qecnet.evaluation.measurement import CountedViews, Measurement
-from qecnet.evaluation.metrics import calibration_error
+from qecnet.evaluation.metrics import IDENTITY, calibration_error, symmetric_distance
 from qecnet.evaluation.results import ViewScores, ViewsResult
 from qecnet.evaluation.rows import hash_inputs
-from qecnet.evaluation.symmetric_errors import IDENTITY, symmetric_distance
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import sample_points
 from qecnet.models import Answer, Model
@@ -84,7 +81,7 @@ def measure_views(measurement: Measurement) -> ViewsResult:
     numbers = [n for n in numbers if not common or dataset.classes[items[n].label] in common]
     code = [
         code_hash("qecnet.models", "*.py"),
-        code_hash("qecnet.evaluation", "views.py", "symmetric_errors.py"),
+        code_hash("qecnet.evaluation", "views.py", "metrics.py"),
         code_hash("qecnet.datasets", "symmetry.py"),
     ]
     about = [measurement.seed, dataset.classes, bool(common), asdict(model.calibration), code]

@@ -1,10 +1,12 @@
-"""The parts of a file format."""
-
-from __future__ import annotations
+"""The parts of a file format, and arrays as the text and the bytes that several formats write."""
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from qecnet.formats._parts import Parts
 from qecnet.formats.motion import Motion
@@ -43,3 +45,21 @@ def has_start(pattern: bytes) -> Recogniser:
     """Recognise files by a regular expression that their first text matches."""
     start = re.compile(pattern)
     return lambda data, text: start.match(text) is not None
+
+
+def cloud_table(cloud: PointCloud) -> NDArray[Any]:
+    """(N, 3) points, or (N, 6) with normals, in the dtype of the points."""
+    points = cloud.points.numpy(force=True)
+    if cloud.normals is None:
+        return points
+    return np.hstack([points, cloud.normals.numpy(force=True).astype(points.dtype)])
+
+
+def encode_little_endian(table: NDArray[Any]) -> bytes:
+    return np.ascontiguousarray(table, table.dtype.newbyteorder("<")).tobytes()
+
+
+def encode_rows(table: NDArray[Any], separator: str = " ", prefix: str = "") -> bytes:
+    """One line of text for each row, with the shortest digits that read back as the same number."""
+    # str of a NumPy scalar: float32 takes fewer digits than the float64 of the same value.
+    return "".join(prefix + separator.join(map(str, row)) + "\n" for row in table).encode()

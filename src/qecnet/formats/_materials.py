@@ -1,15 +1,13 @@
-"""The material libraries of an OBJ and the images that they name: which may be copied, and under which names."""
-
-from __future__ import annotations
+"""Files that a shape's file refers to: which of them may be opened; and copies of an OBJ's materials and images."""
 
 import os
 import re
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePath
 
 from qecnet.files import write_whole
-from qecnet.formats._beside import find_beside, is_regular
 
 _LIBRARY = re.compile(rb"^[ \t]*mtllib[ \t]+([^\r\n]*\S)", re.MULTILINE)
 _TEXTURE = re.compile(rb"^[ \t]*(?:map_\w+|bump|disp|decal|refl|norm)[ \t]+([^\r\n]*\S)", re.MULTILINE)
@@ -17,6 +15,27 @@ _WORD = re.compile(rb"\S+")
 _LIBRARIES = {".mtl"}
 _IMAGES = {".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tga", ".tif", ".tiff", ".webp", ".exr", ".hdr", ".dds"}
 _MOST_WORDS = 32  # of one line that are tried as the beginning of a file's name
+
+
+def find_beside(folder: Path, reference: str, suffixes: set[str]) -> PurePath | None:
+    """The path below `folder` that a reference names: a regular file with such a suffix, neither hidden nor a link."""
+    name = PurePath(reference.replace("\\", "/"))
+    if name.suffix.lower() not in suffixes or name.is_absolute() or "\0" in str(name):
+        return None
+    if any(part.startswith(".") for part in name.parts):
+        return None
+    folders = [folder.joinpath(*name.parts[:depth]) for depth in range(1, len(name.parts))]
+    if any(path.is_symlink() for path in folders) or not is_regular(folder / name):
+        return None
+    return name
+
+
+def is_regular(path: Path) -> bool:
+    """Whether a path is a regular file, and not a link to one."""
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except OSError:
+        return False
 
 
 class MaterialCopy:

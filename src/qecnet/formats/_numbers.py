@@ -1,7 +1,5 @@
 """Numbers out of text, many times faster than one Python float at a time, and as exact."""
 
-from __future__ import annotations
-
 import re
 import warnings
 from collections.abc import Iterator

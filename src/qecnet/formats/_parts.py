@@ -1,7 +1,5 @@
 """Plain arrays that every parser returns, not yet checked against each other, and the helpers to make them."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple

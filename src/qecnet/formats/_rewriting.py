@@ -1,7 +1,5 @@
 """Points and normals in text, replaced where they are: every other byte stays, and numbers keep their digits."""
 
-from __future__ import annotations
-
 import re
 from itertools import chain
 

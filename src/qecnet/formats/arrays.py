@@ -1,7 +1,5 @@
 """NPY and NPZ. Nothing is ever unpickled, and no array is allocated beyond the bytes that back it."""
 
-from __future__ import annotations
-
 import io
 import math
 import struct
@@ -11,8 +9,7 @@ from typing import IO, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from qecnet.formats._encoding import cloud_table
-from qecnet.formats._format import Format, has_signature
+from qecnet.formats._format import Format, cloud_table, has_signature
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size, find_normals, parts_from_table
 from qecnet.formats.motion import Motion, needs_double
 from qecnet.geometry import PointCloud

@@ -4,8 +4,6 @@ LAZ is decoded on one thread: the threads of the parallel decoder are missing fr
 first use, which then waits for them forever.
 """
 
-from __future__ import annotations
-
 import io
 import struct
 from functools import partial

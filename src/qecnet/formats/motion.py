@@ -1,7 +1,5 @@
 """Motions of points and normals."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any

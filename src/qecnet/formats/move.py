@@ -1,7 +1,5 @@
 """Move the shapes in files: points and normals move, and everything else stays as it is."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import replace

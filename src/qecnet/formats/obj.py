@@ -1,13 +1,10 @@
 """OBJ: vertices and faces of every object and group in the file, as one shape."""
 
-from __future__ import annotations
-
 import re
 
 import numpy as np
 
-from qecnet.formats._encoding import encode_rows
-from qecnet.formats._format import Format, has_start
+from qecnet.formats._format import Format, encode_rows, has_start
 from qecnet.formats._numbers import blank_comments, parse_numbers, parse_rows
 from qecnet.formats._parts import Malformed, Parts, to_integers, triangulate
 from qecnet.formats._rewriting import find_triples, move_words

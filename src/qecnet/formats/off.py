@@ -1,14 +1,11 @@
 """OFF, ModelNet's format: plain, COFF, NOFF and STOFF, with or without a space between the header and the counts."""
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 
 import numpy as np
 
-from qecnet.formats._encoding import encode_rows
-from qecnet.formats._format import Format, has_start
+from qecnet.formats._format import Format, encode_rows, has_start
 from qecnet.formats._numbers import blank_comments, parse_numbers, parse_rows
 from qecnet.formats._parts import Malformed, Parts, to_integers, triangulate
 from qecnet.formats._rewriting import find_words, move_words

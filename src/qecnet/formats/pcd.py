@@ -1,7 +1,5 @@
 """PCD, the Point Cloud Library's format: ASCII, binary and compressed."""
 
-from __future__ import annotations
-
 import re
 from typing import Any, NamedTuple
 
@@ -10,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from qecnet.formats._encoding import cloud_table, encode_little_endian
-from qecnet.formats._format import Format, has_start
+from qecnet.formats._format import Format, cloud_table, encode_little_endian, has_start
 from qecnet.formats._numbers import parse_numbers
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size, stack_columns
 from qecnet.formats._rewriting import find_words, move_named_words

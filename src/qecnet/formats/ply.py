@@ -1,7 +1,5 @@
 """PLY, ASCII and binary in either byte order: a mesh if it has faces, a cloud if it has none."""
 
-from __future__ import annotations
-
 import re
 import struct
 from array import array
@@ -10,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from qecnet.formats._encoding import cloud_table, encode_little_endian
-from qecnet.formats._format import Format, has_start
+from qecnet.formats._format import Format, cloud_table, encode_little_endian, has_start
 from qecnet.formats._numbers import parse_numbers
 from qecnet.formats._parts import Malformed, Parts, stack_columns, to_integers, triangulate
 from qecnet.formats._rewriting import find_words, move_named_words

@@ -3,8 +3,6 @@
 A file's content decides which format it has, and its extension only where the content does not.
 """
 
-from __future__ import annotations
-
 import os
 import stat
 import sys

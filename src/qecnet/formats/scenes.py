@@ -3,8 +3,6 @@
 Takes the extra `qecnet[formats]`.
 """
 
-from __future__ import annotations
-
 import base64
 import io
 import json
@@ -16,8 +14,8 @@ from urllib.parse import unquote
 
 import numpy as np
 
-from qecnet.formats._beside import find_beside
 from qecnet.formats._format import Format, has_signature
+from qecnet.formats._materials import find_beside
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
 from qecnet.formats.motion import Motion, check_single
 from qecnet.geometry import Mesh

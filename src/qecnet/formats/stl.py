@@ -1,7 +1,5 @@
 """STL, binary and ASCII: triangles that share no vertices, all solids of a file as one shape."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,13 +1,10 @@
 """XYZ, TXT and CSV: one point per line, columns by white space, commas or semicolons, with or without column names."""
 
-from __future__ import annotations
-
 import re
 from functools import partial
 from typing import NamedTuple
 
-from qecnet.formats._encoding import cloud_table, encode_rows
-from qecnet.formats._format import Format
+from qecnet.formats._format import Format, cloud_table, encode_rows
 from qecnet.formats._numbers import blank_comments, is_number, parse_table
 from qecnet.formats._parts import Malformed, Parts, find_normals, parts_from_table
 from qecnet.formats._rewriting import find_words, move_named_words, move_words, word_values

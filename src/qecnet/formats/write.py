@@ -1,7 +1,5 @@
 """Write shapes to files, for other programs and for `read`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

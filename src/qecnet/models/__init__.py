@@ -2,7 +2,6 @@
 
 from qecnet.models.answer import Alignment, Answer, Candidate, Failure, UpDirection
 from qecnet.models.export import ExportModule, example_inputs, export_onnx, list_inputs
-from qecnet.models.hashing import hash_model
 from qecnet.models.inputs import Shape, sample_shape
 from qecnet.models.library import (
     Changes,
@@ -16,10 +15,9 @@ from qecnet.models.library import (
     read_library,
     read_stamp,
 )
-from qecnet.models.model import BATCH, Model
+from qecnet.models.model import BATCH, Model, hash_model
 from qecnet.models.named import list_models, load, weights_file
-from qecnet.models.refine import residual
-from qecnet.models.units import find_units
+from qecnet.models.refine import find_units, residual
 
 __all__ = [
     "BATCH",

@@ -1,7 +1,5 @@
 """What a model predicts for one shape, and for two."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from qecnet.nn import SAME_DIRECTION
 
 _DIFFERENT = math.radians(15)  # two rotations at least so far apart are two starts of a refinement
 _SHARED = 0.2  # of the largest probability, from which on two orientations count as equally correct
+_MOST_ROTATIONS = 6
 _POSE_DIGITS, _PROBABILITY_DIGITS = 5, 4  # decimals in JSON
 
 
@@ -293,16 +292,16 @@ def relative_pose(source: Answer, target: Answer) -> Tensor:
     return canonicalize(multiply(target.poses[label], conjugate(source.poses[label])))
 
 
-def likely_rotations(source: Answer, target: Answer, most: int = 6) -> list[Tensor]:
+def likely_rotations(source: Answer, target: Answer) -> list[Tensor]:
     """List the rotations from source to target that follow from the four likeliest candidates of each.
 
     Args:
         source: the prediction for the shape to rotate.
         target: the prediction for the shape to align it with.
-        most: length of the list.
 
     Returns:
-        `relative_pose`, then the others by the product of their probabilities, all at least 15° apart; each (4,).
+        Up to six, each (4,): `relative_pose`, then the others by the product of their probabilities, all at least 15°
+        apart.
     """
     first, second = source.candidates[:4], target.candidates[:4]
     shares = torch.tensor([[one.probability * other.probability for other in second] for one in first])
@@ -313,6 +312,6 @@ def likely_rotations(source: Answer, target: Answer, most: int = 6) -> list[Tens
     is_same = (angular_distance(ranked[:, None], ranked) < _DIFFERENT).tolist()
     found: list[int] = []
     for number, same in enumerate(is_same):
-        if len(found) < most and not any(same[one] for one in found):
+        if len(found) < _MOST_ROTATIONS and not any(same[one] for one in found):
             found.append(number)
     return [*ranked[found]]

@@ -3,8 +3,6 @@
 Its input is the output of `qecnet.geometry.prepare`; reading files, sampling and estimating frames are not exported.
 """
 
-from __future__ import annotations
-
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -22,6 +20,7 @@ from qecnet.datasets import FURNITURE_CLASSES, make_shape
 from qecnet.geometry import OrientedPoints
 from qecnet.models.inputs import prepare_shape
 from qecnet.models.model import Model
+from qecnet.schema import needing_extra
 
 INPUTS = ("positions", "frames", "valid")
 """Positions (B, N, 3) float32, their frames (B, N, 4) float32 WXYZ, and whether each frame is valid (B, N) bool."""
@@ -117,7 +116,7 @@ def export_onnx(model: Model, path: Path) -> float:
     Raises:
         ValueError: if the extra `qecnet[export]` is missing, or the two runtimes differ by more than 1e-4.
     """
-    with _needing_the_extra():
+    with needing_extra("exporting needs onnx and onnxruntime", "export"):
         import onnx
     module, inputs = ExportModule(model).eval(), list_inputs(model)
     with warnings.catch_warnings(), _custom_operators(), torch.no_grad():
@@ -146,7 +145,7 @@ def export_onnx(model: Model, path: Path) -> float:
 
 def largest_difference(model: Model, path: Path, batches: Iterable[tuple[Tensor, ...]]) -> float:
     """Compute the largest difference between onnxruntime and PyTorch over batches; `q` and `−q` are the same pose."""
-    with _needing_the_extra():
+    with needing_extra("exporting needs onnx and onnxruntime", "export"):
         import onnxruntime
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     module, differences = ExportModule(model).eval(), []
@@ -158,14 +157,6 @@ def largest_difference(model: Model, path: Path, batches: Iterable[tuple[Tensor,
         apart = torch.minimum((poses - their_poses).norm(dim=-1), (poses + their_poses).norm(dim=-1))
         differences += [(sure - their_sure).abs().max(), apart.max()]
     return float(torch.stack(differences).max())
-
-
-@contextmanager
-def _needing_the_extra() -> Iterator[None]:
-    try:
-        yield
-    except ImportError as error:
-        raise ValueError(f"exporting needs onnx and onnxruntime ({error}); pip install 'qecnet[export]'") from error
 
 
 @contextmanager

@@ -1,7 +1,5 @@
 """From a file, an array, a cloud or a mesh to the oriented points that a network reads."""
 
-from __future__ import annotations
-
 import os
 from copy import copy
 from dataclasses import replace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,9 +19,8 @@ from qecnet.algebra import canonicalize, rotate
 from qecnet.geometry import OrientedPoints, PrepareConfig
 from qecnet.models.answer import Alignment, Answer, Candidate, Failure, likely_rotations, relative_pose
 from qecnet.models.inputs import Shape, check_list, prepare_file, prepare_shape, sample_shape
-from qecnet.models.refine import refine_alignment, residual
+from qecnet.models.refine import find_units, refine_alignment, residual
 from qecnet.models.similarity import refine_similarity
-from qecnet.models.units import find_units
 from qecnet.nn import Calibration, Network, Prediction
 from qecnet.triples import Triple, parse_direction, parse_point
 from qecnet.workers import in_order, one_thread
@@ -136,10 +136,8 @@ class Model:
 
         Args:
             paths: the files.
-            seed: of the sampling of points.
             workers: number of processes that read files and estimate frames; it does not change the answers.
-            up: as in `predict`, for all files.
-            viewpoint: as in `predict`, for all files.
+            seed, up, viewpoint: as in `predict`, for all files.
 
         Yields:
             The answer for each file, in order, as soon as it is available; a `Failure` for a file without one.
@@ -172,9 +170,7 @@ class Model:
 
         Args:
             paths: the files.
-            seed: of the sampling of points.
-            up: as in `predict`, for all files.
-            viewpoint: as in `predict`, for all files.
+            seed, up, viewpoint: as in `predict`, for all files.
 
         Returns:
             The answer for each file, in order; a `Failure` for a file without one.
@@ -331,6 +327,21 @@ class Model:
         with torch.inference_mode():
             prediction: Prediction = self.network(points.to(next(self.network.parameters()).device), up)
         return prediction
+
+
+def hash_model(model: Model) -> str:
+    """Hash what predictions depend on besides the shape: weights, classes and how shapes are prepared.
+
+    Args:
+        model: the model.
+
+    Returns:
+        SHA-256, in hexadecimal.
+    """
+    about = hashlib.sha256(repr((model.classes, model.config, model.network.config)).encode())
+    for name, tensor in sorted(model.network.state_dict().items()):
+        about.update(name.encode() + tensor.cpu().numpy().tobytes())
+    return about.hexdigest()
 
 
 def _align_centres(source: Answer, target: Answer, rotation: Tensor, scale: float) -> Alignment:

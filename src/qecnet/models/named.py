@@ -1,7 +1,5 @@
 """Models by name, and from files."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import replace
 from pathlib import Path

@@ -1,6 +1,4 @@
-"""The residual of an alignment, and its refinement by generalised ICP (small_gicp)."""
-
-from __future__ import annotations
+"""The residual of an alignment, the units that may explain its scale, and its refinement by GICP (small_gicp)."""
 
 from dataclasses import replace
 from typing import Any
@@ -14,10 +12,19 @@ from torch import Tensor
 from qecnet.algebra import canonicalize, conjugate, from_matrix, identity_like, multiply, nearest_with_up, rotate
 from qecnet.geometry import PointCloud
 from qecnet.models.answer import Alignment
+from qecnet.schema import needing_extra
 
 _GRID = 0.02  # clouds of radius 1 are thinned to this
 _REACH = 0.3  # largest distance of a pair of points
 _STEPS = 50
+_UNITS = {
+    1000.0: "metres against millimetres",
+    100.0: "metres against centimetres",
+    10.0: "centimetres against millimetres",
+    25.4: "inches against millimetres",
+    304.8: "feet against millimetres",
+}
+_NEAR = 0.05
 
 
 def residual(moved: Tensor, target: PointCloud) -> float:
@@ -31,6 +38,22 @@ def residual(moved: Tensor, target: PointCloud) -> float:
         The distance, in the units of the points.
     """
     return _distance(moved, target.points)
+
+
+def find_units(ratio: float) -> tuple[float, str]:
+    """Find the factor between two units of length that a ratio of sizes is within 5% of.
+
+    Args:
+        ratio: of two sizes.
+
+    Returns:
+        The factor and the names of both units, or the ratio itself and an empty name.
+    """
+    for factor, names in _UNITS.items():
+        for exact in (factor, 1 / factor):
+            if abs(ratio / exact - 1) < _NEAR:
+                return exact, names
+    return ratio, ""
 
 
 def refine_alignment(
@@ -89,12 +112,8 @@ def _keep_up(rotation: Tensor, up: Tensor) -> Tensor:
 
 def _gicp(source: NDArray[np.float64], target: NDArray[np.float64]) -> NDArray[np.float64]:
     """Register a source with a target close to it. → the motion (4, 4), float64; the identity if there is none"""
-    try:
+    with needing_extra("refining needs small_gicp", "refine"):
         import small_gicp
-    except ImportError as error:
-        raise ValueError(
-            f"refining needs small_gicp, which cannot be imported ({error}); pip install 'qecnet[refine]'"
-        ) from error
     found: Any = small_gicp.align(
         target,
         source,

@@ -22,12 +22,11 @@ from .prediction import (
 from .registry import (
     Network,
     NetworkConfig,
+    RegisteredNetwork,
     create_network,
+    find_network,
     list_networks,
-    network_class,
-    network_config,
     register_network,
-    training_defaults,
 )
 from .routing import Gradients, Routed, route
 from .summary_layer import SUMMARY_SIZE
@@ -56,6 +55,7 @@ __all__ = [
     "QECConfig",
     "QECModule",
     "QECNet",
+    "RegisteredNetwork",
     "Routed",
     "TransformKernel",
     "UprightConfig",
@@ -66,11 +66,10 @@ __all__ = [
     "count_parameters",
     "create_network",
     "cross_entropy",
+    "find_network",
     "fit_calibration",
     "list_networks",
     "load_network",
-    "network_class",
-    "network_config",
     "register_network",
     "right_poses",
     "rotation_loss",
@@ -78,6 +77,5 @@ __all__ = [
     "save_network",
     "spread_loss",
     "start_from",
-    "training_defaults",
     "upright_distance",
 ]

@@ -27,21 +27,11 @@ class Capsules:
 
     def __post_init__(self) -> None:
         batch, channels = self.positions.shape[:-1], self.poses.shape[-2:-1]
-        if self.positions.shape[-1:] != (3,):
-            raise ValueError(f"positions has shape {tuple(self.positions.shape)}; its shape must end in (3)")
-        if self.poses.shape != (*batch, *channels, 4):
-            raise ValueError(
-                f"poses has shape {tuple(self.poses.shape)}; for these positions it must be {(*batch, 'C', 4)}"
-            )
-        if self.activations.shape != (*batch, *channels):
-            raise ValueError(
-                f"activations has shape {tuple(self.activations.shape)}; "
-                f"for these poses it must be {(*batch, *channels)}"
-            )
-        if self.features is not None and self.features.shape[:-1] != batch:
-            raise ValueError(
-                f"features has shape {tuple(self.features.shape)}; for these positions it must be {(*batch, 'F')}"
-            )
+        _check_shape("positions", self.positions, (*batch, 3))
+        _check_shape("poses", self.poses, (*batch, *channels, 4))
+        _check_shape("activations", self.activations, (*batch, *channels))
+        if self.features is not None:
+            _check_shape("features", self.features, (*batch, *self.features.shape[-1:]))
 
     @staticmethod
     def primary(positions: Tensor, frames: Tensor, valid: Tensor | None = None) -> "Capsules":
@@ -106,19 +96,10 @@ class Pooling:
     origins: Tensor | None = None
 
     def __post_init__(self) -> None:
-        if self.neighbours.dim() != 3 or self.present.shape != self.neighbours.shape:
-            raise ValueError(
-                f"neighbours and present must share a shape (clouds, patches, K); "
-                f"they have {tuple(self.neighbours.shape)} and {tuple(self.present.shape)}"
-            )
-        if self.present.dtype != torch.bool:
-            raise ValueError(f"present has dtype {self.present.dtype}; it must be bool")
+        _check_shape("present", self.present, self.neighbours.shape)
         for name, places in (("centres", self.centres), ("origins", self.origins)):
-            if places is not None and places.shape != (*self.neighbours.shape[:2], 3):
-                raise ValueError(
-                    f"{name} has shape {tuple(places.shape)}; "
-                    f"for these neighbours it must be {(*self.neighbours.shape[:2], 3)}"
-                )
+            if places is not None:
+                _check_shape(name, places, (*self.neighbours.shape[:2], 3))
 
     @staticmethod
     def at(positions: Tensor, centres: Tensor, neighbours: Tensor, present: Tensor) -> "Pooling":
@@ -150,6 +131,12 @@ class Pooling:
         return Pooling(
             capsules.positions.new_zeros(clouds, 1, 3), neighbours, torch.ones_like(neighbours, dtype=torch.bool)
         )
+
+
+def _check_shape(name: str, x: Tensor, shape: tuple[int, ...]) -> None:
+    """Raise a ValueError unless a tensor has this shape, which follows from the shapes of others."""
+    if x.shape != shape:
+        raise ValueError(f"{name} has shape {tuple(x.shape)}; to fit the others it must be {tuple(shape)}")
 
 
 def fill(points: OrientedPoints) -> Capsules:

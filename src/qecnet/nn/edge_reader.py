@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from ..algebra import is_exporting
 from .fused import edges_fit, is_fused, pool_edges_fused
 from .reading import gather_neighbours, nearest_points
-from .registry import check_at_most
+from .registry import check_sizes
 from .summary_layer import SUMMARY_SIZE, summary_layer
 
 SEEN = 14
@@ -39,11 +39,7 @@ class ReaderSize:
     widths: tuple[int, int, int, int, int, int] = (32, 96, 128, 192, 256, 512)
 
     def __post_init__(self) -> None:
-        check_at_most(self, points=20_000)
-        limits = {"centres": 4096, "neighbours": 256, "widths": 65_536}
-        for name, most in limits.items():
-            if not 1 <= min(getattr(self, name)) <= max(getattr(self, name)) <= most:
-                raise ValueError(f"{name} is {getattr(self, name)}; each number must be from 1 to {most:,}")
+        check_sizes(self, points=20_000, centres=4096, neighbours=256, widths=65_536)
         if not self.points >= self.centres[0] >= self.centres[1]:
             raise ValueError(f"centres is {self.centres} of {self.points} points; each may be at most the one before")
 

@@ -16,10 +16,9 @@ from .capsules import Capsules, fill
 from .prediction import Ballot, PatchCapsules, Prediction, VotingRound
 from .principal import principal_frames
 from .reading import Reading, gather_neighbours, nearest_points
-from .registry import Network, check_at_most, register_network
-from .routing import route
+from .registry import Network, check_sizes, register_network
+from .routing import RoutingConfig, route
 from .votes import cast_votes
-from .voting import RoutingConfig
 
 _PRIMARY = 4
 """The features of a primary capsule: the cloud's centre in its frame (3 values), and the distance to it."""
@@ -47,9 +46,7 @@ class Neighbourhood:
     reach: float
 
     def __post_init__(self) -> None:
-        if not min(self.patches, self.neighbours, self.hidden, self.features) >= 1:
-            raise ValueError(f"a neighbourhood is {self}; it needs at least 1 of each")
-        check_at_most(self, patches=4096, neighbours=1024, hidden=_WIDEST, features=_WIDEST)
+        check_sizes(self, patches=4096, neighbours=1024, hidden=_WIDEST, features=_WIDEST)
         if not 0 < self.reach < math.inf:
             raise ValueError(f"reach is {self.reach}; it must be a length above 0")
 
@@ -79,20 +76,9 @@ class FeatureConfig(RoutingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.neighbourhoods:
-            raise ValueError("neighbourhoods is empty; a network with features needs at least 1 reading")
-        if len(self.neighbourhoods) > _MOST_READINGS:
-            raise ValueError(
-                f"neighbourhoods has {len(self.neighbourhoods)} readings; at most {_MOST_READINGS} are allowed"
-            )
-        if not min(self.whole) >= 1:
-            raise ValueError(f"whole is {self.whole}; both widths must be at least 1")
-        if max(self.whole) > _WIDEST:
-            raise ValueError(f"whole is {self.whole}; both widths must be at most {_WIDEST:,}")
-        check_at_most(self, summary=_WIDEST, looks=_MOST_READINGS)
-        for name in ("summary", "looks"):
-            if not getattr(self, name) >= 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
+        if not 1 <= (count := len(self.neighbourhoods)) <= _MOST_READINGS:
+            raise ValueError(f"neighbourhoods has {count} readings; it must have from 1 to {_MOST_READINGS}")
+        check_sizes(self, whole=_WIDEST, summary=_WIDEST, looks=_MOST_READINGS)
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
 

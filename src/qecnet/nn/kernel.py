@@ -17,44 +17,29 @@ _FUNCTIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 
 class TransformKernel(nn.Module):
-    """Two fully connected layers, shared by all points: `3·Nc → hidden → 4·Nc·M` (Sec. 5.1).
+    """Two fully connected layers, shared by all points: `3·Nc → M → 4·Nc·M` (Sec. 5.1).
 
-    The authors' hidden width is the number of output capsules M, and they have no non-linearity between the layers.
+    The hidden width is that of the authors, the number of output capsules M; they have no non-linearity in between.
 
     Args:
         in_capsules: Nc, poses at each point.
         out_capsules: M, poses at each patch.
-        hidden: width between the two layers; None for M.
         nonlinearity: between the two layers.
     """
 
-    def __init__(
-        self, in_capsules: int, out_capsules: int, hidden: int | None = None, nonlinearity: Nonlinearity = "none"
-    ) -> None:
+    def __init__(self, in_capsules: int, out_capsules: int, nonlinearity: Nonlinearity = "none") -> None:
         super().__init__()
         if nonlinearity not in _FUNCTIONS:
             raise ValueError(f"nonlinearity is {nonlinearity!r}; it must be one of {', '.join(_FUNCTIONS)}")
-        hidden = out_capsules if hidden is None else hidden
-        for name, size in (("in_capsules", in_capsules), ("out_capsules", out_capsules), ("hidden", hidden)):
+        for name, size in (("in_capsules", in_capsules), ("out_capsules", out_capsules)):
             if size < 1:
                 raise ValueError(f"{name} is {size}; a transform kernel needs at least 1")
         self.in_capsules, self.out_capsules, self.nonlinearity = in_capsules, out_capsules, nonlinearity
-        self.first = nn.Linear(3 * in_capsules, hidden)
-        self.second = nn.Linear(hidden, 4 * in_capsules * out_capsules)
+        self.first = nn.Linear(3 * in_capsules, out_capsules)
+        self.second = nn.Linear(out_capsules, 4 * in_capsules * out_capsules)
 
     def forward(self, canonical: Tensor) -> Tensor:
-        """Compute the transformations t_ij.
-
-        Args:
-            canonical: (..., K, Nc, 3), positions in the frame of each channel.
-
-        Returns:
-            Unit quaternions (..., M, Nc·K, 4), WXYZ.
-        """
-        return nn.functional.normalize(self.regress(canonical), dim=-1)
-
-    def regress(self, canonical: Tensor) -> Tensor:
-        """Compute the transformations before normalization, which `cast_votes` does itself.
+        """Compute the transformations t_ij before normalization, which `cast_votes` does itself.
 
         Args:
             canonical: (..., K, Nc, 3), positions in the frame of each channel.
@@ -72,7 +57,7 @@ class TransformKernel(nn.Module):
             canonical: (..., K, Nc, 3), positions in the frame of each channel.
 
         Returns:
-            (..., K, hidden).
+            (..., K, M).
         """
         return _FUNCTIONS[self.nonlinearity](self.first(canonical.flatten(-2)))
 

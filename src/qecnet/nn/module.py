@@ -26,8 +26,6 @@ class QECModule(nn.Module):
     Args:
         in_capsules: Nc, poses at each point.
         out_capsules: M, poses at each patch.
-        neighbours: K, points in each patch; None accepts any number.
-        hidden: width of the transform kernel; None for M, as in the paper.
         nonlinearity: between the two layers of the transform kernel.
         iterations, weighting, exponent, gradients: of routing, see `route`.
         canonicalize: False reads positions as they are, not in the patch's own frame: the paper's "Var.", which is NOT
@@ -38,9 +36,7 @@ class QECModule(nn.Module):
         self,
         in_capsules: int,
         out_capsules: int,
-        neighbours: int | None = None,
         *,
-        hidden: int | None = None,
         nonlinearity: Nonlinearity = "none",
         iterations: int = 3,
         weighting: Weighting = "sigmoid",
@@ -49,13 +45,10 @@ class QECModule(nn.Module):
         canonicalize: bool = True,
     ) -> None:
         super().__init__()
-        if neighbours is not None and neighbours < 1:
-            raise ValueError(f"neighbours is {neighbours}; a patch needs at least 1")
         check_routing(iterations, weighting, exponent, gradients)
-        self.kernel = TransformKernel(in_capsules, out_capsules, hidden, nonlinearity)
+        self.kernel = TransformKernel(in_capsules, out_capsules, nonlinearity)
         self.scale = nn.Parameter(torch.ones(()))
         self.shift = nn.Parameter(torch.zeros(()))
-        self.neighbours = neighbours
         self.iterations, self.weighting, self.exponent = iterations, weighting, exponent
         self.gradients, self.canonicalize = gradients, canonicalize
 
@@ -69,7 +62,9 @@ class QECModule(nn.Module):
         Returns:
             Capsules at the patch centres, (clouds, patches), with M channels.
         """
-        self._check(capsules, pooling)
+        channels, found = self.kernel.in_capsules, capsules.poses.shape[-2]
+        if found != channels:
+            raise ValueError(f"capsules have {found} poses per point; this module expects {channels}")
         inputs = (capsules.positions, capsules.poses, capsules.activations, pooling.centres)
         with full_precision(capsules.poses.device):
             if is_fused(*inputs, differentiated=self.gradients == "all"):
@@ -97,7 +92,7 @@ class QECModule(nn.Module):
             (clouds, patches, Nc·K) of the capsules that cast them.
         """
         patch = capsules.group(pooling)
-        transforms = self.kernel.regress(self._canonical(patch, pooling))
+        transforms = self.kernel(self._canonical(patch, pooling))
         poses = patch.poses.transpose(-3, -2).flatten(-3, -2)
         return cast_votes(poses, transforms), patch.activations.mT.flatten(-2)
 
@@ -130,13 +125,3 @@ class QECModule(nn.Module):
         unmasked = (patch.activations > 0).to(patch.poses.dtype)
         mean = weighted_mean(patch.poses.transpose(-3, -2), unmasked.mT)
         return rotate(conjugate(mean)[..., None, :, :], positions[..., None, :])
-
-    def _check(self, capsules: Capsules, pooling: Pooling) -> None:
-        channels, found = self.kernel.in_capsules, capsules.poses.shape[-2]
-        if found != channels:
-            raise ValueError(f"capsules have {found} poses per point; this module expects {channels}")
-        if self.neighbours is not None and pooling.neighbours.shape[-1] != self.neighbours:
-            raise ValueError(
-                f"patches have {pooling.neighbours.shape[-1]} neighbours; this module expects {self.neighbours} "
-                f"(if there are fewer, pad them and mark the padding in `present`)"
-            )

@@ -12,8 +12,8 @@ from .kernel import Nonlinearity
 from .module import QECModule
 from .patches import choose_patches
 from .prediction import PatchCapsules, Prediction, VotingRound
-from .registry import Network, check_at_most, register_network
-from .voting import RoutingConfig
+from .registry import Network, check_sizes, register_network
+from .routing import RoutingConfig
 
 PatchOrigin = Literal["cloud", "patch"]
 
@@ -42,13 +42,10 @@ class QECConfig(RoutingConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("patches", "neighbours", "capsules"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} is {getattr(self, name)}; it must be at least 1")
         for name in ("patches", "neighbours"):
             if getattr(self, name) > self.frames:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be at most the {self.frames} frames")
-        check_at_most(self, patches=4096, neighbours=1024, capsules=4096)
+        check_sizes(self, patches=4096, neighbours=1024, capsules=4096)
         if self.patches * self.iterations > _MOST_ROUTINGS:
             both = f"patches is {self.patches} and iterations is {self.iterations}"
             raise ValueError(f"{both}; their product must be at most {_MOST_ROUTINGS:,}")
@@ -66,7 +63,7 @@ class QECNet(Network):
     def __init__(self, config: QECConfig) -> None:
         super().__init__(config)
         shared = config.routing() | {"nonlinearity": config.nonlinearity, "canonicalize": config.canonicalize}
-        self.patches = QECModule(1, config.capsules, config.neighbours, **shared)
+        self.patches = QECModule(1, config.capsules, **shared)
         self.classes = QECModule(config.capsules, config.classes, **shared)
 
     @property

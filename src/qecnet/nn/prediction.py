@@ -1,8 +1,9 @@
 """What networks return: a `Prediction` for each cloud, its calibration, and on request how it was reached."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import torch
 from torch import Tensor
@@ -15,10 +16,28 @@ SAME_DIRECTION = math.cos(math.radians(10))
 """The cosine of 10°, from which on two directions count as one."""
 STEEPEST = 5.0
 """Largest slope of a temperature in partiality."""
+SomeRows = TypeVar("SomeRows", bound="CloudRows")
+
+
+class CloudRows:
+    """A dataclass of tensors with a row for each cloud."""
+
+    def select(self: SomeRows, index: slice | Tensor) -> SomeRows:
+        """Select clouds by a slice, or by indices or a mask (clouds,)."""
+        return type(self)(*(x[index] for x in vars(self).values()))
+
+    def to(self: SomeRows, device: torch.device) -> SomeRows:
+        """Move all tensors to a device."""
+        return type(self)(*(x.to(device) for x in vars(self).values()))
+
+    @classmethod
+    def concatenate(cls: type[SomeRows], parts: Iterable[SomeRows]) -> SomeRows:
+        """Join the clouds of all parts, in order."""
+        return cls(*map(torch.cat, zip(*(vars(part).values() for part in parts), strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
-class Ballot:
+class Ballot(CloudRows):
     """The votes of L voters for each of M classes' poses, and the result of routing them.
 
     Attributes:
@@ -37,20 +56,9 @@ class Ballot:
         """The pose of the class with the highest score. (clouds, 4), WXYZ"""
         return self.poses[torch.arange(self.scores.shape[0], device=self.scores.device), self.scores.argmax(-1)]
 
-    def select(self, index: slice | Tensor) -> "Ballot":
-        """Select clouds.
-
-        Args:
-            index: slice, or indices or mask (clouds,), of the clouds.
-
-        Returns:
-            The same for these clouds, in this order.
-        """
-        return Ballot(*(getattr(self, field.name)[index] for field in fields(Ballot)))
-
 
 @dataclass(frozen=True, eq=False)
-class Orientations:
+class Orientations(CloudRows):
     """Candidate orientations of each cloud with their probabilities, the likeliest first.
 
     Attributes:
@@ -95,20 +103,9 @@ class Orientations:
         scores = torch.where(there, self.probabilities, 1).log() / temperature[..., None]
         return replace(self, probabilities=torch.where(there, scores, -torch.inf).softmax(-1).nan_to_num(0.0))
 
-    def select(self, index: slice | Tensor) -> "Orientations":
-        """Select clouds.
-
-        Args:
-            index: slice, or indices or mask (clouds,), of the clouds.
-
-        Returns:
-            The same for these clouds, in this order.
-        """
-        return Orientations(*(getattr(self, field.name)[index] for field in fields(Orientations)))
-
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class Whole(CloudRows):
     """Centre and size of the whole shape that each cloud may be a part of.
 
     Attributes:
@@ -118,28 +115,6 @@ class Whole:
 
     offset: Tensor
     growth: Tensor
-
-    def select(self, index: slice | Tensor) -> "Whole":
-        """Select clouds.
-
-        Args:
-            index: slice, or indices or mask (clouds,), of the clouds.
-
-        Returns:
-            The same for these clouds, in this order.
-        """
-        return Whole(self.offset[index], self.growth[index])
-
-    def to(self, device: torch.device) -> "Whole":
-        """Move all tensors to a device.
-
-        Args:
-            device: the device.
-
-        Returns:
-            The same there.
-        """
-        return Whole(self.offset.to(device), self.growth.to(device))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,16 +152,12 @@ class Prediction:
         Returns:
             The predictions for all clouds.
         """
-        found = [one.orientations for one in predictions if one.orientations is not None]
-        whole = [one.whole for one in predictions if one.whole is not None]
         return Prediction(
             torch.cat([one.activations for one in predictions]),
             torch.cat([one.poses for one in predictions]),
             torch.cat([one.descriptor for one in predictions]),
-            orientations=Orientations(
-                *(torch.cat([getattr(one, field.name) for one in found]) for field in fields(Orientations))
-            ),
-            whole=Whole(torch.cat([one.offset for one in whole]), torch.cat([one.growth for one in whole])),
+            orientations=Orientations.concatenate(one.orientations for one in predictions if one.orientations),
+            whole=Whole.concatenate(one.whole for one in predictions if one.whole),
         )
 
     @property

@@ -193,13 +193,21 @@ class Network(nn.Module, ABC):
 
 
 @dataclass(frozen=True)
-class _Entry:
+class RegisteredNetwork:
+    """What a name stands for.
+
+    Attributes:
+        network: the class, whose attributes say what it predicts and reads.
+        config: its configuration; the number of classes is set when a network is created.
+        training: the settings of training that are usual for it, by name.
+    """
+
     network: type[Network]
     config: NetworkConfig
     training: Mapping[str, Any]
 
 
-_NETWORKS: dict[str, _Entry] = {}
+_NETWORKS: dict[str, RegisteredNetwork] = {}
 
 
 def register_network(
@@ -213,7 +221,7 @@ def register_network(
         config: its configuration; the number of classes is set when it is created.
         training: settings of training that are usual for it, by name.
     """
-    _NETWORKS[name] = _Entry(network, config, training or {})
+    _NETWORKS[name] = RegisteredNetwork(network, config, training or {})
 
 
 def list_networks() -> list[str]:
@@ -221,42 +229,21 @@ def list_networks() -> list[str]:
     return list(_NETWORKS)
 
 
-def network_config(name: str, classes: int, **options: Any) -> NetworkConfig:
-    """Get the configuration of a registered network.
-
-    Args:
-        name: of the network.
-        classes: number of classes.
-        options: fields of the configuration that differ from the registered ones.
-
-    Returns:
-        The configuration.
-    """
-    return replace(_entry(name).config, classes=classes, **options)
-
-
-def training_defaults(name: str) -> Mapping[str, Any]:
-    """Get the training settings that are usual for a registered network.
+def find_network(name: str) -> RegisteredNetwork:
+    """Look up a registered network.
 
     Args:
         name: of the network.
 
     Returns:
-        The settings by name.
+        Its class, its configuration, and how it is usually trained.
+
+    Raises:
+        ValueError: if there is none of that name.
     """
-    return _entry(name).training
-
-
-def network_class(name: str) -> type[Network]:
-    """Look up the class of a registered network, whose attributes say what it predicts and reads.
-
-    Args:
-        name: of the network.
-
-    Returns:
-        The class.
-    """
-    return _entry(name).network
+    if name not in _NETWORKS:
+        raise ValueError(f"network is {name!r}; it must be one of {', '.join(_NETWORKS)}, or be registered first")
+    return _NETWORKS[name]
 
 
 def create_network(name: str, classes: int, **options: Any) -> Network:
@@ -270,7 +257,8 @@ def create_network(name: str, classes: int, **options: Any) -> Network:
     Returns:
         The network, untrained.
     """
-    return network_class(name)(network_config(name, classes, **options))
+    found = find_network(name)
+    return found.network(replace(found.config, classes=classes, **options))
 
 
 def network_name(network: Network) -> str:
@@ -286,7 +274,7 @@ def read_config(name: Any, options: Any, path: Path) -> tuple[type[Network], Net
     """
     if not isinstance(name, str):
         raise ValueError(f"network is {name!r}; it must be a name")
-    entry = _entry(name)
+    entry = find_network(name)
     options = {**entry.network.former, **options} if isinstance(options, dict) else options
     config = decode(options, type(entry.config), path, "config")
     if unknown := {*options} - {field.name for field in fields(config)}:
@@ -297,11 +285,15 @@ def read_config(name: Any, options: Any, path: Path) -> tuple[type[Network], Net
 def check_at_most(config: Any, **limits: int) -> None:
     """Raise a ValueError for a field above its limit, which is far above any use: damaged files could ask for more."""
     for name, limit in limits.items():
-        if getattr(config, name) > limit:
-            raise ValueError(f"{name} is {getattr(config, name)}; it must be at most {limit:,}")
+        value = getattr(config, name)
+        if max(value if isinstance(value, tuple) else (value,)) > limit:
+            raise ValueError(f"{name} is {value}; it must be at most {limit:,}")
 
 
-def _entry(name: str) -> _Entry:
-    if name not in _NETWORKS:
-        raise ValueError(f"network is {name!r}; it must be one of {', '.join(_NETWORKS)}, or be registered first")
-    return _NETWORKS[name]
+def check_sizes(config: Any, **limits: int) -> None:
+    """Raise a ValueError for a field that is, or has, a number below 1 or above its limit."""
+    for name in limits:
+        value = getattr(config, name)
+        if not min(value if isinstance(value, tuple) else (value,)) >= 1:
+            raise ValueError(f"{name} is {value}; it must be at least 1")
+    check_at_most(config, **limits)

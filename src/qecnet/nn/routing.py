@@ -4,7 +4,8 @@ Votes are stored components first (..., M, 4, L), so that their few long loops v
 (..., M, L, 4) views of that; both layouts give the same result.
 """
 
-from typing import Literal, NamedTuple, get_args
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -19,6 +20,8 @@ from ..algebra import (
     is_checking,
 )
 from .agreement import angles_to, moments_of, weigh
+from .prediction import VotingRound
+from .registry import NetworkConfig, check_at_most
 
 Gradients = Literal["last", "all"]
 
@@ -152,3 +155,32 @@ def _check(votes: Tensor, activations: Tensor) -> None:
         identity = identity_like(votes)
         votes = torch.where(activations[..., None, :, None] == 0, identity, votes)
     check_quaternion("votes", votes)
+
+
+@dataclass(frozen=True)
+class RoutingConfig(NetworkConfig):
+    """Settings of routing, see `route`."""
+
+    iterations: int = 3
+    weighting: Weighting = "sigmoid"
+    exponent: float = 1.0
+    gradients: Gradients = "last"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_most(self, iterations=100)
+        check_routing(self.iterations, self.weighting, self.exponent, self.gradients)
+
+    def routing(self) -> dict[str, Any]:
+        """These settings by name."""
+        return {name: getattr(self, name) for name in RoutingConfig.__annotations__}
+
+    def trace_round(self, positions: Tensor, votes: Tensor, trust: Tensor) -> VotingRound:
+        """Route votes (L, 4), WXYZ, with weights (L,), of voters at positions (L, 3), and record each iteration."""
+        steps = [
+            route(votes[None], trust, done, self.weighting, exponent=self.exponent)
+            for done in range(self.iterations + 1)
+        ]
+        weights = torch.stack([step.weights[0] for step in steps])
+        shares = weights / weights.sum(-1, keepdim=True).clamp_min(1e-12)
+        return VotingRound(positions, votes, torch.stack([step.poses[0] for step in steps]), shares)

@@ -1,7 +1,5 @@
 """The moving average of a network's weights, and the statistics that its normalisation needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import islice
 

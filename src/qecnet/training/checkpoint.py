@@ -3,8 +3,6 @@
 A new checkpoint is written to a temporary file and renamed, so that a complete one exists at every moment.
 """
 
-from __future__ import annotations
-
 import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """Output of a run: a progress bar in a terminal, one plain line per epoch, and the curves."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

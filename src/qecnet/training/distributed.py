@@ -1,7 +1,5 @@
 """One process or several: `torchrun --nproc-per-node N -m qecnet.training ...`, gloo on CPUs, NCCL on GPUs."""
 
-from __future__ import annotations
-
 import os
 import signal
 from collections.abc import Iterator

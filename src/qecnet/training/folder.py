@@ -1,7 +1,5 @@
 """The folder of a run: its files, each replaced in one step, and the lock that keeps other runs out."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

@@ -1,12 +1,13 @@
 """The training loop: steps, epochs, validation, and checkpoints from which a run resumes bit for bit."""
 
-from __future__ import annotations
-
+import signal
+import threading
 import time
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import FrameType
 
 import torch
 
@@ -19,7 +20,6 @@ from qecnet.training.distributed import Processes
 from qecnet.training.folder import RunFolder
 from qecnet.training.objective import class_prior, learning_rate
 from qecnet.training.settings import Settings
-from qecnet.training.signals import stop_signals
 from qecnet.training.step import new_state, train_step
 from qecnet.training.unlabelled import TrainingFrames
 from qecnet.training.validate import held_out, validate
@@ -77,7 +77,7 @@ def train_network(
     prior = None if prior is None else prior.to(processes.device)
     saved = time.monotonic()
     ahead = prefetch(batches.after(state.epoch, state.step, processes.piece(settings.batch_size)))
-    with stop_signals() as stop, closing(ahead):
+    with _stop_signals() as stop, closing(ahead):
         while state.epoch < settings.epochs:
             while state.step < batches.steps:
                 begun = time.perf_counter()
@@ -146,3 +146,22 @@ def _row(state: State, settings: Settings, validation: Validation) -> Epoch:
         shapes_per_second=round(shapes / seconds, 2),
         waiting=round(totals["waiting"] / seconds, 4),
     )
+
+
+@contextmanager
+def _stop_signals() -> Iterator[threading.Event]:
+    """Yield an event that the first SIGINT or SIGTERM sets; a second one has its usual effect."""
+    stop = threading.Event()
+    before = {int(number): signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def ask(number: int, frame: FrameType | None) -> None:
+        stop.set()
+        signal.signal(number, before[number])
+
+    for number in before:
+        signal.signal(number, ask)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

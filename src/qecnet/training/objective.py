@@ -1,7 +1,5 @@
 """The losses of a batch, and the schedule of the learning rate."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

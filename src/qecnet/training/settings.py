@@ -1,12 +1,10 @@
 """Settings of a training run: everything that changes its numbers, from a TOML file and the command line."""
 
-from __future__ import annotations
-
 import json
 import reprlib
 import sys
-from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_type_hints
 
@@ -19,10 +17,8 @@ from qecnet.nn import (
     Nonlinearity,
     PatchOrigin,
     create_network,
+    find_network,
     list_networks,
-    network_class,
-    network_config,
-    training_defaults,
 )
 from qecnet.schema import decode_value, system_reason
 
@@ -33,6 +29,18 @@ else:
 
 
 _FORMER = ("fused",)  # settings in files of earlier versions: compiled operators are always used now
+_RANGES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
+    (("per_class", "points", "subsamplings", "epochs", "batch_size"), lambda x: x >= 1, "at least 1"),
+    (("validate_every", "unlabelled_repeats", "stretch"), lambda x: x >= 1, "at least 1"),
+    (("iterations", "margin", "aligned", "siamese", "weight_decay", "clip", "seed"), lambda x: x >= 0, "at least 0"),
+    (("learning_rate",), lambda x: x > 0, "above 0"),
+    (("seed",), lambda x: x < 2**63, "below 2 to the power of 63"),
+    (("final_rank",), lambda x: 0 <= x <= SUMMARY_SIZE, f"from 0 to {SUMMARY_SIZE}"),
+    (("balance",), lambda x: 0 <= x <= 1, "from 0 to 1"),
+    (("keep", "thinnest"), lambda x: 0 < x <= 1, "above 0 and at most 1"),
+    (("dropped", "smoothing", "ema", "validation", "views"), lambda x: 0 <= x < 1, "at least 0 and below 1"),
+)
+"""Names of settings, what must hold for each of them, and the same in words."""
 
 
 @dataclass(frozen=True)
@@ -149,49 +157,31 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in (
-            "per_class",
-            "points",
-            "subsamplings",
-            "epochs",
-            "batch_size",
-            "validate_every",
-            "unlabelled_repeats",
-        ):
-            self._check(name, getattr(self, name) >= 1, "at least 1")
-        for name in ("iterations", "margin", "aligned", "siamese", "weight_decay", "clip", "seed"):
-            self._check(name, getattr(self, name) >= 0, "at least 0")
-        self._check("learning_rate", self.learning_rate > 0, "above 0")
-        self._check("seed", self.seed < 2**63, "below 2 to the power of 63")
-        self._check("stretch", self.stretch >= 1, "at least 1")
-        self._check("final_rank", 0 <= self.final_rank <= SUMMARY_SIZE, f"from 0 to {SUMMARY_SIZE}")
-        self._check("balance", 0 <= self.balance <= 1, "from 0 to 1")
-        for name in ("keep", "thinnest"):
-            self._check(name, 0 < getattr(self, name) <= 1, "above 0 and at most 1")
-        for name in ("dropped", "smoothing", "ema", "validation", "views"):
-            self._check(name, 0 <= getattr(self, name) < 1, "at least 0 and below 1")
+        for names, is_good, rule in _RANGES:
+            for name in names:
+                if not is_good(value := getattr(self, name)):
+                    raise ValueError(f"{name} is {value}; it must be {rule}")
+        network, only = find_network(self.config).network, f"only is {self.only!r}"
         for name in ("siamese", "aligned"):
-            if getattr(self, name) > 0 and not network_class(self.config).has_poses:
+            if getattr(self, name) > 0 and not network.has_poses:
                 raise ValueError(
                     f"{name} is {getattr(self, name)}; the network {self.config} has no poses to compare, set it to 0"
                 )
-        if self.only and self.only not in (parts := network_class(self.config).parts):
-            raise ValueError(
-                f"only is {self.only!r}; parts of the network {self.config} that can be trained alone: "
-                f"{', '.join(parts) or 'none'}"
-            )
+        if self.only and self.only not in network.parts:
+            parts = ", ".join(network.parts) or "none"
+            raise ValueError(f"{only}; parts of the network {self.config} that can be trained alone: {parts}")
         if self.start_part and not self.only:
             raise ValueError(f"start_part is {self.start_part!r}; set only to the part that starts from it")
-        if self.only and self.unlabelled and self.only not in network_class(self.config).posed_parts:
-            raise ValueError(f"only is {self.only!r}; it learns nothing from the unlabelled shapes, so omit them")
-        if self.precision != "float32" and self.only not in (mixed := network_class(self.config).mixed_parts):
+        if self.only and self.unlabelled and self.only not in network.posed_parts:
+            raise ValueError(f"{only}; it learns nothing from the unlabelled shapes, so omit them")
+        if self.precision != "float32" and self.only not in network.mixed_parts:
             raise ValueError(
                 f"precision is {self.precision}; set only to a part of the network {self.config} that supports it: "
-                f"{', '.join(mixed) or 'none'}"
+                f"{', '.join(network.mixed_parts) or 'none'}"
             )
-        if self.siamese > 0 and network_class(self.config).reads_candidates:
+        if self.siamese > 0 and network.reads_candidates:
             raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
-        if self.unlabelled and not network_class(self.config).reads_candidates:
+        if self.unlabelled and not network.reads_candidates:
             raise ValueError(
                 f"unlabelled needs a network that reads candidates, such as upright; {self.config} does not"
             )
@@ -201,22 +191,17 @@ class Settings:
             )
         if self.siamese > 0 and self.subsamplings < 2:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
-        config = network_config(self.config, 1, **self.network_options())
+        config = replace(find_network(self.config).config, classes=1, **self.network_options())
         if self.final_rank and getattr(config, "summary_rank", 1):
             raise ValueError(f"final_rank is {self.final_rank}; it reduces the network upright of full rank only")
         if self.only and not getattr(config, self.only):
-            raise ValueError(f"only is {self.only!r}, a part that this network does not have; set {self.only} to true")
+            raise ValueError(f"{only}, a part that this network does not have; set {self.only} to true")
         self.prepare()
-
-    def _check(self, name: str, good: bool, rule: str) -> None:
-        if not good:
-            raise ValueError(f"{name} is {getattr(self, name)}; it must be {rule}")
 
     def network_options(self) -> dict[str, Any]:
         """Get the settings that are fields of the network's configuration, for `create_network`."""
-        known = {field.name for field in fields(self)}
-        options = (field.name for field in fields(network_config(self.config, classes=1)))
-        return {name: getattr(self, name) for name in options if name in known}
+        options = vars(find_network(self.config).config)
+        return {name: value for name, value in vars(self).items() if name in options}
 
     def create_network(self, classes: int) -> Network:
         """Create the network of these settings, with random weights from torch's global generator.
@@ -231,7 +216,7 @@ class Settings:
 
     def prepare(self) -> PrepareConfig:
         """Get the configuration of the frames that the network reads."""
-        candidates = network_class(self.config).reads_candidates
+        candidates = find_network(self.config).network.reads_candidates
         return PrepareConfig(self.points, self.frames, self.method, sign=self.sign, candidates=candidates)
 
 
@@ -259,7 +244,7 @@ def parse_run_settings(text: str) -> dict[str, Any]:
     """
     values = dict(json.loads(text))
     config = values.get("config", Settings.config)
-    return {**(network_class(config).former if config in list_networks() else {}), **values}
+    return {**(find_network(config).network.former if config in list_networks() else {}), **values}
 
 
 def read_settings(path: Path) -> dict[str, Any]:
@@ -302,6 +287,5 @@ def check_setting(name: str, value: Any) -> Any:
 
 def _preset(name: str) -> dict[str, Any]:
     """Get the settings of a registered network: its configuration and its training defaults."""
-    config = network_config(name, classes=1)
-    known = {field.name for field in fields(Settings)}
-    return {k: v for k, v in vars(config).items() if k in known} | dict(training_defaults(name))
+    found, known = find_network(name), {field.name for field in fields(Settings)}
+    return {k: v for k, v in vars(found.config).items() if k in known} | dict(found.training)

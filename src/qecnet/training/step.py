@@ -1,7 +1,5 @@
 """One step of training: forward, losses, gradients, optimizers."""
 
-from __future__ import annotations
-
 import copy
 import math
 from collections.abc import Sequence

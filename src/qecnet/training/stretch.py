@@ -1,7 +1,5 @@
 """Augmentation by stretching, which changes neither class nor pose."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize

@@ -1,7 +1,5 @@
 """Further upright shapes, without the classes of the labelled split: they train orientations only."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import fields
 

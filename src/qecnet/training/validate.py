@@ -1,7 +1,5 @@
 """Validation on held-out shapes, upright (NR) and rotated (AR)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 from itertools import chain

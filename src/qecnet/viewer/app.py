@@ -1,7 +1,5 @@
 """The web application: the page's files, one WebSocket for each open page, and uploads."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import traceback

@@ -1,7 +1,5 @@
 """Connections are counted before aiohttp sees them, and closed when they send no request in time."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

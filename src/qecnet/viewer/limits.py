@@ -1,7 +1,5 @@
 """Limits on the resources that one client, and all clients together, may use."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -1,7 +1,5 @@
 """Uploads are parsed in a separate process with limited time and memory; nothing is written to a disk."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from multiprocessing import get_context

@@ -1,7 +1,5 @@
 """Requests of a page. Each describes everything that is to be shown, so that none depends on the one before."""
 
-from __future__ import annotations
-
 import json
 import math
 import reprlib

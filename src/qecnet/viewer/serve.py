@@ -1,7 +1,5 @@
 """Serves the page until it is stopped: by Ctrl-C, a closed terminal, or a signal to terminate."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

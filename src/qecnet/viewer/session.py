@@ -13,8 +13,7 @@ from torch import Tensor
 from qecnet.datasets import make_shape
 from qecnet.geometry import Mesh, PointCloud, PrepareConfig
 from qecnet.models import Alignment, Answer, Model, list_models, load, residual
-from qecnet.viewer.layers import layer_arrays
-from qecnet.viewer.observation import Observation, Observer
+from qecnet.viewer.observation import Observation, Observer, layer_arrays
 from qecnet.viewer.request import CorruptionLevels, Place, Request, RequestedShape, ShapeSource
 from qecnet.viewer.shape import ViewedShape, sample_surface, see_surface, to_tensor, view_shape
 from qecnet.viewer.uploads import UploadStore

@@ -1,7 +1,5 @@
 """A shape as the page shows it: centred, of radius 1, corrupted as requested; whole, or as a camera sees it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import torch

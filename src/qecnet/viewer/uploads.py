@@ -1,7 +1,5 @@
 """The memory that uploads take: while they are received, and as shapes that sessions keep."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

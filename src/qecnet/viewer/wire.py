@@ -1,7 +1,5 @@
 """Responses as bytes: a header in JSON, followed by arrays as they are in memory. The page has `unpack` in wire.js."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

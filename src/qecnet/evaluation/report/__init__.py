@@ -1,7 +1,5 @@
 """`qec report`: one page for a run, with all of its measurements next to the published figures."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

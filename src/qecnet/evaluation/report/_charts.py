@@ -1,7 +1,5 @@
 """Charts of the report: series in their own units, placed on an SVG that the template draws."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

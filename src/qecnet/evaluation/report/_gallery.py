@@ -14,12 +14,11 @@ from numpy.typing import NDArray
 
 from qecnet.algebra import conjugate, multiply, rotate
 from qecnet.datasets import Dataset
-from qecnet.evaluation.metrics import bootstrap_interval, check_rotations, relative_rotation
+from qecnet.evaluation.metrics import IDENTITY, bootstrap_interval, check_rotations, relative_rotation
 from qecnet.evaluation.predict import Predictions
 from qecnet.evaluation.report._table import ReportTable, data_table
 from qecnet.evaluation.report._tables import sort_classes
 from qecnet.evaluation.rotation import pair_angles, siamese_pairs
-from qecnet.evaluation.symmetric_errors import IDENTITY
 
 WORST = 20
 _POINTS = 1400

@@ -1,7 +1,5 @@
 """A table of the report: formatted cells on the page, all digits in its CSV file."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The report's tables: the paper's Tables 1, 2 and 3 with published figures next to ours, and further ones."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 

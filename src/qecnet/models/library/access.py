@@ -1,7 +1,5 @@
 """Opening libraries: to search one, to add to one, and to join several."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from contextlib import ExitStack

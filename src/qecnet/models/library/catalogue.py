@@ -3,8 +3,6 @@
 Files are untrusted: every value that is read is checked.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Changes in the files of a library since it was last updated: rows are kept, renamed or removed."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path

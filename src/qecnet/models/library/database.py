@@ -3,8 +3,6 @@
 Files are untrusted: the schema has to be exactly ours, so that a file contains no trigger or view.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence

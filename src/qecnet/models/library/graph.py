@@ -1,17 +1,14 @@
 """The graph of a large library: which file it is in, and when it is built, extended or dropped."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 
 from qecnet.models.library.catalogue import Catalogue
-from qecnet.models.library.codes import Codes
 from qecnet.models.library.database import ROWS
 from qecnet.models.library.records import Floats
-from qecnet.models.library.vectors import Vectors, write_vectors
+from qecnet.models.library.vectors import Codes, Vectors, write_vectors
 from qecnet.schema import first_line
 
 EXACT_ROWS = 100_000

@@ -1,7 +1,5 @@
 """The most similar shapes of a library: a graph's candidates, what is not in the graph, and filters."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

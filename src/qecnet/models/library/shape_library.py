@@ -14,13 +14,12 @@ from torch import Tensor
 
 from qecnet.algebra import canonicalize, conjugate, multiply
 from qecnet.models.answer import Answer, Failure
-from qecnet.models.hashing import hash_model
 from qecnet.models.library.catalogue import Catalogue
 from qecnet.models.library.changes import find_changes, missing_files, missing_stamp
 from qecnet.models.library.graph import Graph
 from qecnet.models.library.ranking import Ranking
 from qecnet.models.library.records import About, Changes, Hashed, Stamp, read_stamp
-from qecnet.models.model import Model
+from qecnet.models.model import Model, hash_model
 
 _SECONDS = 1.0
 """Time between two commits: a process that is killed loses no more work than this."""

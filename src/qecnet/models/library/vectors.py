@@ -1,5 +1,7 @@
 """The codes of a large library's descriptors in one file of usearch: a matrix and an HNSW graph, both memory-mapped.
 
+Codes have 96 bytes, and their distances are coarse: the best are then compared exactly.
+
 usearch trusts its files, and a wrong number in a graph would make it read anywhere in memory. The file is therefore
 checked before it is opened: it has to be exactly what `write_vectors` writes, and each edge has to lead to a node.
 """
@@ -15,13 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from qecnet.files import replace_when_done
-from qecnet.models.library.codes import Codes
 from qecnet.models.library.records import Floats, Keys
-from qecnet.schema import first_line
+from qecnet.schema import first_line, needing_extra
 
 if TYPE_CHECKING:
     from usearch.index import Index
 
+_MOST = 96
+"""Bytes of a code, unless descriptors are shorter: their variance lies in fewer directions than they have values."""
+_LARGEST = 127
+_SANE = 1e9
 _EDGES, _EXPANSION_ADD, _EXPANSION_SEARCH = 14, 64, 512
 _CHUNK = 1 << 13
 """Nodes that are checked at once."""
@@ -35,6 +40,56 @@ _HEAD = np.dtype(
 _GRAPH = np.dtype([(name, "<u8") for name in ("size", "edges", "base_edges", "top_level", "entry")])
 _UPPER = np.dtype([("count", "<u4"), ("slots", "<u4", _EDGES)])
 _NODE = np.dtype([("key", "<u8"), ("level", "<i2"), ("count", "<u4"), ("slots", "<u4", 2 * _EDGES)])
+
+
+class Codes:
+    """A linear map to small integers: principal axes, rotated at random so that all have similar variances.
+
+    Attributes:
+        width: K, the number of bytes of a code.
+    """
+
+    def __init__(self, table: Floats) -> None:
+        """Take a map, (D + 1, K), float32: a matrix, and the image of the mean in the last row."""
+        self._table = table
+        self.width = table.shape[1]
+
+    @classmethod
+    def fit(cls, descriptors: Floats) -> Codes:
+        """Find the map for descriptors like these, (N, D)."""
+        mean = descriptors.mean(0, dtype=np.float64)
+        centred = descriptors - mean
+        _, axes = np.linalg.eigh(centred.T @ centred)  # ascending
+        axes = axes[:, -_MOST:]
+        width = axes.shape[1]
+        rotation, _ = np.linalg.qr(np.random.default_rng(0).standard_normal((width, width)))
+        axes = axes @ rotation
+        axes *= _LARGEST / max(float(np.abs(centred @ axes).max()), 1e-6)
+        return cls(np.vstack((axes, mean @ axes)).astype("<f4"))
+
+    @classmethod
+    def from_bytes(cls, data: bytes, width: int) -> Codes:
+        """Read a result of `to_bytes` for descriptors of this width.
+
+        Raises:
+            ValueError: if it is not one.
+        """
+        shape = width + 1, min(width, _MOST)
+        if len(data) != 4 * shape[0] * shape[1]:
+            raise ValueError("its codes have the wrong width")
+        table = np.frombuffer(data, "<f4").reshape(shape)
+        if not (np.abs(table) < _SANE).all():
+            raise ValueError("its codes are not finite")
+        return cls(table)
+
+    def to_bytes(self) -> bytes:
+        """The map, to store it."""
+        return self._table.tobytes()
+
+    def encode(self, descriptors: Floats) -> NDArray[np.int8]:
+        """(..., D) → (..., K)"""
+        values = np.rint(descriptors @ self._table[:-1] - self._table[-1])
+        return np.asarray(values.clip(-_LARGEST, _LARGEST), np.int8)
 
 
 class Vectors:
@@ -91,13 +146,8 @@ def write_vectors(path: Path, codes: Codes, blocks: Iterable[tuple[Keys, Floats]
 
 
 def _new_index(width: int) -> Index:
-    try:
+    with needing_extra("an index of more than 100,000 shapes needs usearch", "search"):
         from usearch.index import Index
-    except ImportError as error:
-        raise ValueError(
-            f"an index of more than 100,000 shapes needs usearch, which cannot be imported ({first_line(error)}); "
-            "pip install 'qecnet[search]'"
-        ) from error
     return Index(
         ndim=width,
         metric="l2sq",

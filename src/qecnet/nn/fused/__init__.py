@@ -9,9 +9,7 @@ from torch import Tensor
 from ...algebra import is_exporting
 from ...compiled import is_compiled
 from .canonical import canonical_fused
-from .edges import edges_fit, nearest_fused, pool_edges_fused
-from .pooling import pool_fused
-from .projections import draw_projections_fused
+from .clouds import draw_projections_fused, edges_fit, nearest_fused, pool_edges_fused, pool_fused
 from .routed import route_fused
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Edges seen from an up direction, pooled in one operator: edges.cpp."""
+"""Patches, neighbours, edges and projections of clouds: pooling.cpp, edges.cpp, projections.cpp."""
 
 from typing import Any
 
@@ -30,6 +30,39 @@ def nearest_fused(centres: Tensor, points: Tensor, count: int) -> Tensor:
     given = (x.contiguous() for x in (centres, points))
     call("nearest_points", clouds, places, total, count, *given, found, torch.get_num_threads())
     return found
+
+
+def pool_fused(points: Tensor, valid: Tensor, starts: Tensor, count: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Patches around farthest points, and their nearest neighbours, among the valid points of each cloud.
+
+    Args:
+        points: (B, N, 3) float32 on the CPU.
+        valid: (B, N) bool.
+        starts: (B,) int64, a valid point of each, the first centre.
+        count: patches P of a cloud.
+        size: neighbours K of a patch.
+
+    Returns:
+        Centres (B, P), neighbours (B, P, K), nearest first, and mask (B, P, K); index 0 where one is missing.
+    """
+    clouds, total = valid.shape
+    centres = torch.empty(clouds, count, dtype=torch.int64)
+    neighbours = torch.empty(clouds, count, size, dtype=torch.int64)
+    mask = torch.empty(clouds, count, size, dtype=torch.bool)
+    given = (x.contiguous() for x in (points, valid, starts))
+    call("pool_clouds", clouds, total, count, size, *given, centres, neighbours, mask)
+    return centres, neighbours, mask
+
+
+def draw_projections_fused(
+    positions: Tensor, normals: Tensor, resolution: int, far: float, reach: float, rim: float
+) -> Tensor:
+    """As `draw_projections` of nn/projection_reader.py, for float32 on the CPU."""
+    rows, points, _ = positions.shape
+    drawn = positions.new_empty(rows, 3, 5, resolution, resolution)
+    given = (x.contiguous() for x in (positions, normals))
+    call("draw_projections", rows, points, resolution, far, reach, rim, *given, drawn, torch.get_num_threads())
+    return drawn
 
 
 class _PoolEdges(torch.autograd.Function):
