@@ -52,7 +52,7 @@ from qecnet.training.step import new_state
 ROOT = Path(__file__).parents[1]
 SECONDS, STALLED = 5, 120
 MEGABYTES = 200
-_ADDRESS_SPACE = 3 << 30
+_ADDRESS_SPACE = 2 << 30  # that a file may take, beyond what the process it is forked from has
 _INDEX = ("rows.sqlite", "vectors-1.usearch")
 _OURS = ("weights", "checkpoint", "settings", *_INDEX)
 _IN_GRAPH = 40
@@ -251,6 +251,12 @@ def _query(models: Path) -> tuple[qecnet.Model, Answer]:
     return model, model.predict(models / "paper.off")
 
 
+def _address_space() -> int:
+    """Bytes of this process, or a usual number where the system does not tell."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[0]) * resource.getpagesize() if statm.exists() else 1 << 30
+
+
 def check(sound: Sound, path: Path, models: Path) -> str:
     """Read one file: "accepted", "refused", or what is wrong."""
     if sound.kind in _INDEX:
@@ -294,7 +300,8 @@ def work(connection: Connection, folder: Path, seed: int, files: list[Sound]) ->
     """Check the inputs whose numbers arrive."""
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
-    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, _ADDRESS_SPACE))
+    limit = _address_space() + _ADDRESS_SPACE
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     for sound in files:
         outcome = check(sound, folder / f"sound{sound.suffix}", folder)

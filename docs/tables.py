@@ -882,6 +882,25 @@ def upright_trials() -> str:
     return _table((*head, "orientation error"), rows)
 
 
+def upright_steps() -> str:
+    """What each reader of `modelnet10` added, on the test split."""
+    steps = {
+        "scorer and reader": RESULTS / "trials" / "modelnet10-readers-seed0",
+        "and projections": RESULTS / "trials" / "modelnet10-projections-seed0",
+        "and an invariant reader": RESULTS / "trials" / "modelnet10-all-readers-seed0",
+        "projections trained again": RESULTS / "modelnet10",
+    }
+    rows = []
+    for name, folder in steps.items():
+        run = EvaluatedRun(folder)
+        seen, names = _result(run, ViewsResult).groups["views"], _result(run, ClassificationResult)
+        furniture = _rows((RESULTS if folder.parent == RESULTS else folder) / "elsewhere.csv")
+        right = fmean(row["named"] == row["class"] for row in furniture)
+        figures = (names.ar.accuracy, seen.accuracy, seen.up10, right)
+        rows.append([_link_folder(run, name), *map(format_percent, figures)])
+    return _table(("parts", "whole, rotated", "views", "views, up within 10°", "furniture from another source"), rows)
+
+
 def _link_folder(run: EvaluatedRun, text: str = "") -> str:
     return f"[{text or run.name}](../results/{run.folder.relative_to(RESULTS).as_posix()})"
 
@@ -1023,8 +1042,8 @@ def _round(value: float | str, digits: int = 3) -> str:
     return f"{float(f'{float(value):.{digits}g}'):,g}"
 
 
-def _rows(name: str) -> list[dict[str, Figure]]:
-    """Read a table of results/."""
+def _rows(name: str | Path) -> list[dict[str, Figure]]:
+    """Read a table, by default of results/."""
     with (RESULTS / name).open(encoding="utf-8", newline="") as file:
         return [{key: Figure(value) for key, value in row.items()} for row in csv.DictReader(file)]
 
