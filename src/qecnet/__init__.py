@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from qecnet.models import Model, list_models, load
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 __all__ = ["DEFAULT_MODEL", "Model", "__version__", "list_models", "load"]
 
 DEFAULT_MODEL = "modelnet10"
