@@ -1,7 +1,7 @@
 """The shipped weights keep giving the answers that are stored next to this file, for twenty shapes and every model.
 
-`python tests/test_answers.py` writes them again. Other processors round differently, so answers are compared to 1e-4;
-with QECNET_EXACT=1 they have to be the same bit for bit, which holds on the machine that wrote them.
+`python tests/test_answers.py` writes them again, on one thread. Other processors round differently, so answers are
+compared to 1e-4; with QECNET_EXACT=1 they have to be the same bit for bit, which holds on the machine that wrote them.
 """
 
 import json
@@ -36,6 +36,15 @@ def predict(name: str) -> dict[str, dict[str, list[float]]]:
     return answers
 
 
+@pytest.fixture
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.mark.usefixtures("_one_thread")
 @pytest.mark.parametrize("name", MODELS)
 def test_shipped_weights_give_the_stored_answers(name):
     stored, found = json.loads(STORED.read_text())[name], predict(name)
@@ -48,4 +57,5 @@ def test_shipped_weights_give_the_stored_answers(name):
 
 
 if __name__ == "__main__":
+    torch.set_num_threads(1)
     STORED.write_text(json.dumps({name: predict(name) for name in MODELS}) + "\n")

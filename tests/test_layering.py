@@ -13,6 +13,7 @@ from typing import TypeVar
 import pytest
 
 import qecnet
+from qecnet.nn import list_networks
 
 Definition = TypeVar("Definition", ast.FunctionDef, ast.ClassDef)
 PACKAGE = Path(qecnet.__file__).parent
@@ -136,15 +137,14 @@ def test_a_package_exports_what_other_packages_import():
 def test_one_name_has_one_meaning():
     """No two public classes, functions, modules, types or constants have one name.
 
-    A command may be named like what it does, a type may be defined again in the same words, and each file format is its
-    module's `FORMAT`.
+    A command and its module may be named like what the command does, a type may be defined again in the same words, and
+    each file format is its module's `FORMAT`, each group of commands `app`.
     """
     places: dict[str, list[str]] = {}
     values: dict[str, set[str]] = {}
     for module, path in MODULES.items():
-        if module.startswith("qecnet.cli"):
-            continue
-        if path.name != "__init__.py":
+        is_command = module.startswith("qecnet.cli.")
+        if path.name != "__init__.py" and not is_command:
             places.setdefault(f"{path.stem}.py", []).append(module)
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
@@ -153,11 +153,15 @@ def test_one_name_has_one_meaning():
                     values.setdefault(target.id, set()).add(ast.unparse(node.value))
             if not isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 continue
-            if "overload" not in map(ast.unparse, node.decorator_list):
+            decorators = [*map(ast.unparse, node.decorator_list)]
+            if is_command and (node.name == path.stem or any("command" in one for one in decorators)):
+                continue
+            if "overload" not in decorators:
                 places.setdefault(node.name, []).append(module)
     twice = {name: found for name, found in places.items() if len(found) > 1 and not name.startswith("_")}
     assert not twice
-    assert {name for name, found in values.items() if len(found) > 1 and not name.startswith("_")} <= {"FORMAT"}
+    shared = {"FORMAT", "app"}
+    assert {name for name, found in values.items() if len(found) > 1 and not name.startswith("_")} <= shared
     assert not {name for name in places.keys() & values.keys() if not name.startswith("_")}
 
 
@@ -189,10 +193,15 @@ def test_imports_from_inside_a_package_are_found():
 
 
 def test_only_nn_knows_which_networks_there_are():
-    """Other packages import no class of a network; `Network` says what a network can do."""
+    """Other packages import no class of a network, and compare no name of one; `Network` says what it can do."""
     for module, path in MODULES.items():
         names = {name for target, name in imported_modules(module, path.read_text()) if target == "qecnet.nn"}
         assert not {name for name in names if name.endswith("Net")}, module
+        if not module.startswith("qecnet.nn"):
+            nodes = ast.walk(ast.parse(path.read_text()))
+            compared = [node for node in nodes if isinstance(node, ast.Compare) and "config" in ast.unparse(node)]
+            words = {word.value for node in compared for word in ast.walk(node) if isinstance(word, ast.Constant)}
+            assert not words & {*list_networks()}, module
 
 
 def test_an_exported_name_is_used_by_more_than_tests():

@@ -4,7 +4,7 @@ They read what all networks of qecnet read, and are registered by name when this
 measuring one are one command each:
 
     python -m benchmarks.baselines train --config pointnet --dataset shapes --out runs/pointnet
-    python -m benchmarks.baselines evaluate runs/pointnet
+    python -m benchmarks.baselines evaluate classification runs/pointnet
 
 `python -m benchmarks.baselines.budget` trains and measures all of them, each for the same number of minutes.
 """

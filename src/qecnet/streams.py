@@ -1,10 +1,13 @@
-"""The process's standard error, which libraries write to directly, bypassing Python."""
+"""Standard input as a path, and standard error, which libraries write to directly, bypassing Python."""
 
 import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+
+STANDARD_INPUT = "-"
+"""The path that stands for it."""
 
 _STDERR = 2  # the descriptor, which libraries write to, not Python's `sys.stderr`
 _lock = threading.Lock()

@@ -17,12 +17,12 @@ import typer
 from qecnet.cli._options import INDEX
 from qecnet.cli._output import count_of
 from qecnet.schema import printable, system_reason
+from qecnet.streams import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from qecnet.models import Failure
 
 T = TypeVar("T")
-STANDARD_INPUT = "-"
 _FEW = 32
 _NUMBER = rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _THREE_NUMBERS = re.compile(rb"^\s*%b([\s,;]+%b){2}" % (_NUMBER, _NUMBER), re.MULTILINE)

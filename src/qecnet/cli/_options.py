@@ -145,7 +145,8 @@ IndexPath = Annotated[
     typer.Option(
         "--index",
         metavar="PATH",
-        help=f"Folder of the index, e.g. index/ for shapes on a read-only disk. Default: {INDEX} in their folder.",
+        help="Folder of the index, e.g. index/ for shapes on a read-only disk. "
+        f"Default: {INDEX} in the folder of the shapes.",
         show_default=False,
     ),
 ]

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import typer
 
-from qecnet.cli._files import STANDARD_INPUT, find_shapes
+from qecnet.cli._files import find_shapes
 from qecnet.cli._output import refuse_output
+from qecnet.streams import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from qecnet.models import Failure

@@ -35,8 +35,8 @@ def align(
         bool,
         typer.Option(
             "--refine",
-            help="Refine the result by registration, with --scale the scale, too. Without --scale, or if the scale was "
-            "rounded to that of two units, this needs the extra qecnet[refine].",
+            help="Refine the result by registration; with --scale, this also refines the scale. Without --scale, or if "
+            "the scale was rounded to that of two units, it needs the extra qecnet[refine].",
         ),
     ] = False,
     scale: Annotated[

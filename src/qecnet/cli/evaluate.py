@@ -187,9 +187,9 @@ def calibration(
 
     Example: qec evaluate calibration runs/x --data PATH
 
-    Temperatures of classes and orientations, and how they grow from whole shapes to views, are fitted on the held-out
-    part of the training split, as at the end of training, and written to the run's weights.safetensors. Prints the
-    calibration error before and after.
+    Temperatures of classes and orientations, and how they grow with the missing part of a shape, are fitted on the
+    held-out part of the training split, as at the end of training, and written to the run's weights.safetensors.
+    Prints the calibration error before and after.
     """
     from qecnet.datasets import open_dataset
     from qecnet.evaluation import measure_calibration, write_calibration, write_result

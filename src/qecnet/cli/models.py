@@ -11,8 +11,7 @@ def models() -> None:
 
     Example: qec models
 
-    Any of these names can be given as --model. For each: the kind of network, its number of parameters, and the
-    classes that it knows.
+    Prints the network, the number of parameters and the classes of each. --model takes any of these names.
     """
     from qecnet.models import list_models, load
     from qecnet.nn import count_parameters

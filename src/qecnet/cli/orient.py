@@ -12,10 +12,11 @@ import typer
 
 from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
-from qecnet.cli._files import STANDARD_INPUT, count_processes, with_progress
+from qecnet.cli._files import count_processes, with_progress
 from qecnet.cli._output import angle_about_axis, print_error
 from qecnet.cli._placement import Placement, plan_outputs
 from qecnet.schema import printable
+from qecnet.streams import STANDARD_INPUT
 
 if TYPE_CHECKING:
     from qecnet.bulk import Columns
@@ -80,7 +81,9 @@ def orient(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")] = False,
     seed: options.Seed = 0,
     workers: options.Workers = None,
-    results: Annotated[Path | None, options.results_file("--results", writes="what was done")] = None,
+    results: Annotated[
+        Path | None, options.results_file("--results", writes="a table with a row for each file")
+    ] = None,
     ray: options.RayAddress = None,
     shard: options.ShardOf = None,
     retry_failed: options.RetryFailed = False,

@@ -103,9 +103,8 @@ class EvaluatedRun:
 
     @property
     def kind(self) -> str:
-        """The configuration; the paper's without canonicalisation is its "Var."."""
-        config = self.settings.config
-        return "var" if config == "paper" and not self.settings.canonicalize else config
+        """The configuration; the paper's network without canonicalisation is its "Var."."""
+        return self.settings.config if self.settings.canonicalize else "var"
 
     @property
     def has_poses(self) -> bool:

@@ -14,7 +14,6 @@ from qecnet.formats._materials import MaterialCopy
 from qecnet.formats.motion import Float64Array, Motion
 from qecnet.formats.read import (
     BYTE_ORDER_MARK,
-    STANDARD_INPUT,
     as_read_error,
     find_format,
     load_bytes,
@@ -23,6 +22,7 @@ from qecnet.formats.read import (
 )
 from qecnet.formats.write import write
 from qecnet.geometry import Mesh, PointCloud
+from qecnet.streams import STANDARD_INPUT
 
 
 def move_file(source: str | os.PathLike[str], target: str | os.PathLike[str], motion: Motion) -> list[Path]:

@@ -72,7 +72,7 @@ def _parse_header(data: bytes) -> _Header:
     if match is None:
         raise Malformed("has no `DATA` line, which ends the header of a PCD; it is damaged or truncated")
     if match[2] not in (b"ascii", b"binary", b"binary_compressed"):
-        raise Malformed(f"has DATA {match[2][:30]!r}; it may be ascii, binary or binary_compressed")
+        raise Malformed(f"has DATA {match[2][:30]!r}; it must be ascii, binary or binary_compressed")
     words = [line.split() for line in re.split("\r\n|\n|\r", match[1].decode("latin-1"))]
     entries = {key: values for key, *values in filter(None, words)}
     viewpoint = _parse_viewpoint(entries)

@@ -21,6 +21,7 @@ from qecnet.formats._numbers import blank_comments
 from qecnet.formats._parts import Malformed, Parts
 from qecnet.geometry import Mesh, PointCloud
 from qecnet.schema import printable, system_reason
+from qecnet.streams import STANDARD_INPUT
 
 # The order in which contents are tried: signatures first, numbers in text last.
 FORMATS = (
@@ -43,7 +44,6 @@ SUFFIXES = tuple(sorted(BY_SUFFIX))
 
 _HEAD = 1 << 16
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-STANDARD_INPUT = "-"
 
 
 class ReadError(ValueError):

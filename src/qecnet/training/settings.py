@@ -165,7 +165,7 @@ class Settings:
         for name in ("siamese", "aligned"):
             if getattr(self, name) > 0 and not network.has_poses:
                 raise ValueError(
-                    f"{name} is {getattr(self, name)}; the network {self.config} has no poses to compare, set it to 0"
+                    f"{name} is {getattr(self, name)}; set it to 0, as the network {self.config} has no poses"
                 )
         if self.only and self.only not in network.parts:
             parts = ", ".join(network.parts) or "none"
@@ -180,7 +180,9 @@ class Settings:
                 f"{', '.join(network.mixed_parts) or 'none'}"
             )
         if self.siamese > 0 and network.reads_candidates:
-            raise ValueError(f"siamese is {self.siamese}; the network {self.config} has its own pose loss, set it to 0")
+            raise ValueError(
+                f"siamese is {self.siamese}; set it to 0, as the network {self.config} has its own pose loss"
+            )
         if self.unlabelled and not network.reads_candidates:
             raise ValueError(
                 f"unlabelled needs a network that reads candidates, such as upright; {self.config} does not"

@@ -4,10 +4,10 @@ import { unpack } from "./wire.js";
 
 const RETRY = 2000;
 const CLOSED = {
-  4001: "The viewer has too many open pages. Close some of them; this page then connects by itself.",
+  4001: "The viewer has too many open pages. Close some of them; this page then reconnects automatically.",
   4002: "The session ended because the page was not used for a while. Rotate the shape or change a setting to continue.",
   0: "The page is not connected: the viewer was stopped, or has too many connections. " +
-    "Start it again with qec view; this page then connects by itself.",
+    "Start it again with qec view; this page then reconnects automatically.",
 };
 const IDLE = 4002;
 
