@@ -58,5 +58,5 @@ def test_a_stopped_run_resumes_bit_for_bit(kind, cache, tiny, tmp_path):
 
 
 def test_siamese_training_is_refused(tiny):
-    with pytest.raises(ValueError, match="as the network dgcnn has no poses$"):
+    with pytest.raises(ValueError, match=r"as the network dgcnn has no poses$"):
         tiny(config="dgcnn", siamese=0.1)

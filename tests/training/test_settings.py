@@ -143,5 +143,6 @@ def test_unlabelled_shapes_need_a_network_that_reads_candidates(name):
 
 
 def test_the_siamese_loss_is_not_for_a_network_with_a_pose_loss_of_its_own():
-    with pytest.raises(ValueError, match=r"^siamese is 0.1; set it to 0, as the network upright has its own pose loss$"):
+    message = r"^siamese is 0.1; set it to 0, as the network upright has its own pose loss$"
+    with pytest.raises(ValueError, match=message):
         make_settings({"siamese": 0.1, "config": "upright", "subsamplings": 2})
