@@ -18,6 +18,7 @@ from .prediction import (
     Prediction,
     VotingRound,
     Whole,
+    right_poses,
 )
 from .registry import (
     Network,
@@ -30,7 +31,7 @@ from .registry import (
 )
 from .routing import Gradients, Routed, route
 from .summary_layer import SUMMARY_SIZE
-from .temperature import candidate_set, fit_calibration, right_poses
+from .temperature import candidate_set, fit_calibration
 from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 
