@@ -88,6 +88,20 @@ def test_fitted_temperature_and_slope_maximise_the_likelihood():
         assert all(likelihood(best, slope) > likelihood(best, slope + d) for d in (-1, -0.1, 0.1, 1))
 
 
+@pytest.mark.parametrize("slope", [0.0, 1.5])
+def test_shapes_that_may_have_been_trained_on_never_raise_the_confidence(slope):
+    activations, partiality = scores().softmax(-1), partialities(4000)
+    labels = drawn(probabilities(activations, 0.7, slope, partiality))
+    prediction = predict(activations, partiality)
+    found = {seen: fit_calibration([prediction], labels, torch.zeros(4000, 4), seen) for seen in (False, True)}
+    assert found[False].temperature == pytest.approx(0.7, rel=0.06)
+    assert found[True].temperature == 1
+    assert 0 <= found[True].temperature_slope <= found[False].temperature_slope + 0.01
+    labels = drawn(probabilities(activations, 1.3, slope, partiality))
+    doubted = [fit_calibration([prediction], labels, torch.zeros(4000, 4), seen) for seen in (False, True)]
+    assert doubted[0] == doubted[1]
+
+
 def test_the_slope_is_0_if_all_shapes_are_equally_partial():
     activations = scores(600).softmax(-1)
     found = fitted(activations, drawn(probabilities(activations, 1.3)), torch.full((600,), 0.3))

@@ -49,7 +49,8 @@ def measure_calibration(
     found = [pickle.loads(row) for row in map_shapes(_predict_shape, jobs, model.network, measurement.workers, label)]
     labels = torch.tensor([label for (_, label), (_, q) in zip(held, found, strict=True) for _ in q])
     predictions, turns = [prediction for prediction, _ in found], [q for _, q in found]
-    calibration = fit_calibration(predictions, labels, torch.cat(turns))
+    seen = bool(model.settings.get("start"))
+    calibration = fit_calibration(predictions, labels, torch.cat(turns), seen)
     test = measurement.predict_test_views(rotations)
     named, classed = labels >= 0, sum(label >= 0 for _, label in held)
     activations, partiality = (

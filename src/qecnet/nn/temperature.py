@@ -7,24 +7,26 @@ import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from ..algebra import conjugate, multiply
-from .prediction import SAME_DIRECTION, STEEPEST, Calibration, Prediction, log_positive
+from .prediction import STEEPEST, Calibration, Prediction, log_positive, right_poses
 
 _HOTTEST = math.log(100)
 _LIMITS = torch.tensor([_HOTTEST, STEEPEST], dtype=torch.float64)
 _USUAL_SLOPE = 2.0  # standard deviation of slopes before anything is known
 _USUAL_CHANGE = 0.25  # standard deviation of a temperature's logarithm, around that of the greatest likelihood
-_HEADING = math.cos(math.radians(15))
 _SHARE = 0.9  # of the probability that candidate sets have; they should hold a right pose as often
 
 
-def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations: Tensor) -> Calibration:
+def fit_calibration(
+    predictions: Sequence[Prediction], labels: Tensor, rotations: Tensor, seen: bool = False
+) -> Calibration:
     """Fit temperatures on N shapes that were not trained on.
 
     Args:
         predictions: of these shapes, in any number of batches.
         labels: (N,), of their classes; -1 for a shape without one, which counts for orientations only.
         rotations: (N, 4) WXYZ, from the dataset's pose of each shape to its own.
+        seen: whether weights that training started from may have been trained on these shapes. The network is then
+            right about them more often than about new ones, so the temperature of the classes is at least 1.
 
     Returns:
         The temperatures of classes (`fit_temperature`) and of candidates (`right_poses`, `fit_set_temperature`) and
@@ -35,7 +37,7 @@ def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations
     if len(named := (labels >= 0).nonzero()[:, 0]):
         activations = torch.cat([one.activations.cpu() for one in predictions])[named]
         right = one_hot(labels[named], activations.shape[-1]).bool()
-        fitted = fit_temperature(log_positive(activations.double()), right, partiality[named])
+        fitted = fit_temperature(log_positive(activations.double()), right, partiality[named], 1.0 if seen else 0.0)
         found["temperature"], found["temperature_slope"] = fitted
     if compared := [one.orientations for one in predictions if one.orientations is not None]:
         poses, shares, is_open = (
@@ -49,27 +51,7 @@ def fit_calibration(predictions: Sequence[Prediction], labels: Tensor, rotations
     return Calibration(**found)
 
 
-def right_poses(poses: Tensor, rotations: Tensor, any_azimuth: Tensor) -> Tensor:
-    """Find correct candidates: up within 10°, and within 15° about it, unless all rotations about it are candidates.
-
-    Only the pose in the dataset counts as correct. Symmetries are not taken into account, because the candidates of
-    equally correct orientations should share the probability.
-
-    Args:
-        poses: (..., K, 4) WXYZ.
-        rotations: (..., 4) WXYZ, from the dataset's pose of each shape to its own.
-        any_azimuth: (..., K), whether a candidate stands for all rotations about its up direction.
-
-    Returns:
-        (..., K) bool.
-    """
-    w, _, _, z = multiply(conjugate(rotations)[..., None, :], poses).square().unbind(-1)
-    up = w + z  # (1 + cos) / 2 of the angle between the up directions
-    heading = (w - z) / up.clamp_min(torch.finfo(up.dtype).tiny)
-    return (2 * up - 1 > SAME_DIRECTION) & (any_azimuth | (heading > _HEADING))
-
-
-def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[float, float]:
+def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor, least: float = 0.0) -> tuple[float, float]:
     """Find the temperature, and its slope in partiality, under which the correct choices are most likely.
 
     Shapes without a correct choice, and those with correct ones only, do not matter. Slopes are not negative: at the
@@ -81,6 +63,7 @@ def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[
         scores: (N, C), the logarithms of activations of shapes that were held out; −∞ for padding.
         right: (N, C) bool, which choices are correct.
         partiality: (N,), of the shapes.
+        least: the least temperature of a whole shape.
 
     Returns:
         The temperature of a whole shape and the slope of its logarithm; 1 and 0 if the most likely choice is correct
@@ -93,10 +76,11 @@ def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[
     if bool(right.gather(-1, scores.argmax(-1, keepdim=True)).all()):
         return 1.0, 0.0
     finite = torch.where(there, scores, 0)
+    lowest = torch.maximum(-_LIMITS, _LIMITS.new_tensor((math.log(least) if least else -math.inf, -math.inf)))
 
     def loss(fitted: Tensor) -> Tensor:
         """The negative logarithm of likelihood and prior, for the logarithm of a temperature, and its slope."""
-        heat, slope = fitted.clamp(-_LIMITS, _LIMITS)
+        heat, slope = fitted.clamp(lowest, _LIMITS)
         cold = finite * (-heat - slope * partiality).exp()[:, None]
         of_right, of_all = (torch.where(mask, cold, -torch.inf).logsumexp(-1) for mask in (right, there))
         return (of_all - of_right).sum() + 0.5 * (fitted[1] / _USUAL_SLOPE).square()
@@ -104,7 +88,7 @@ def fit_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tuple[
     fitted = _minimise(loss)
     if fitted[1] < 0:
         fitted = _minimise(lambda one: loss(one * one.new_tensor((1, 0))))
-    heat, slope = fitted.clamp(-_LIMITS, _LIMITS).tolist()
+    heat, slope = fitted.clamp(lowest, _LIMITS).tolist()
     return float(f"{math.exp(heat):.4g}"), round(slope, 4) + 0.0  # never −0
 
 
@@ -129,18 +113,17 @@ def fit_set_temperature(scores: Tensor, right: Tensor, partiality: Tensor) -> tu
     partial = partiality > partiality.median() if len(partiality) else partiality > 0
     whole = ~partial
     usual = math.log(fit_temperature(scores[whole], right[whole], torch.zeros_like(partiality[whole]))[0])
-    near = [usual + step / 20 for step in range(-20, 21)]
-    heat = min(
-        near, key=lambda heat: _misfit(scores[whole] / math.exp(heat), right[whole], (heat - usual) / _USUAL_CHANGE)
-    )
-    heat = min(max(heat, -_HOTTEST), _HOTTEST)
+    heats = [min(max(usual + step / 20, -_HOTTEST), _HOTTEST) for step in range(-20, 21)]
     slopes = [step / 10 for step in range(int(10 * STEEPEST) + 1)]
-    scores = scores[partial] / math.exp(heat)
 
-    def misfit(slope: float) -> float:
-        return _misfit(scores / (slope * partiality[partial]).exp()[:, None], right[partial], slope / _USUAL_SLOPE)
+    def misfit(half: Tensor, heat: float, slope: float, unusual: float) -> float:
+        return _misfit(scores[half] / (heat + slope * partiality[half]).exp()[:, None], right[half], unusual)
 
-    return float(f"{math.exp(heat):.4g}"), min(slopes, key=misfit)
+    heat, slope = usual, 0.0
+    for _ in range(2):  # the less partial half has some partiality, too
+        heat = min(heats, key=lambda one: misfit(whole, one, slope, (one - usual) / _USUAL_CHANGE))
+        slope = min(slopes, key=lambda one: misfit(partial, heat, one, one / _USUAL_SLOPE))
+    return float(f"{math.exp(heat):.4g}"), slope
 
 
 def _misfit(scores: Tensor, right: Tensor, unusual: float) -> float:

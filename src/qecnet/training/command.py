@@ -172,7 +172,8 @@ def _finish(
     from qecnet.training.validate import calibrate, held_out
 
     held = held_out(frames.labels, settings.validation)[1]
-    calibration = calibrate(state.result, frames, held, among.device, views=settings.views > 0)
+    views, seen = settings.views > 0, bool(settings.start)
+    calibration = calibrate(state.result, frames, held, among.device, views=views, seen=seen)
     folder.write_weights(state.result, frames.classes, settings, calibration)
     last = vars(state.rows[-1])
     folder.write_result(

@@ -84,12 +84,19 @@ def _count(
 
 
 def calibrate(
-    network: Network, cache: TrainingFrames, shapes: Tensor, device: torch.device, *, views: bool = False
+    network: Network,
+    cache: TrainingFrames,
+    shapes: Tensor,
+    device: torch.device,
+    *,
+    views: bool = False,
+    seen: bool = False,
 ) -> Calibration:
     """Fit temperatures on the rotated held-out shapes: of the classes, and of the orientations of a network with any.
 
     The network is evaluated in evaluation mode and left in training mode. With `views`, the last subsample of each
-    shape is a view, on which they are fitted as well. Without shapes, the result is the default.
+    shape is a view, on which they are fitted as well. `seen` is that of `fit_calibration`. Without shapes, the result
+    is the default.
     """
     if not len(shapes):
         return Calibration()
@@ -102,4 +109,5 @@ def calibrate(
             predictions.append(network(batch.to(device).points))
             rotations.append(turn)
     network.train()
-    return fit_calibration(predictions, cache.labels[shapes].repeat(len(subsamplings)), torch.cat(rotations))
+    labels = cache.labels[shapes].repeat(len(subsamplings))
+    return fit_calibration(predictions, labels, torch.cat(rotations), seen)
