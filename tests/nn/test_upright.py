@@ -7,11 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch import Tensor
 
 from qecnet.algebra import angular_distance, from_azimuth, from_rotvec, multiply, random_quaternion, rotate, to_matrix
 from qecnet.compiled import use_compiled_operators
 from qecnet.geometry import OrientedPoints, propose_poses
-from qecnet.nn import create_network
+from qecnet.nn import Orientations, create_network
 from qecnet.nn.azimuth import add_votes, azimuth_loss, azimuth_modes
 from qecnet.nn.edge_reader import ReaderSize, pool_edges, see_neighbours
 from qecnet.nn.invariant_reader import InvariantReader
@@ -105,6 +106,35 @@ def test_probabilities_are_sorted_and_add_up_to_one():
     assert (shares.sum(-1) <= 1 + 1e-5).all()
     assert (shares.sum(-1) > 0.9).all()
     torch.testing.assert_close(found.activations.sum(-1), torch.ones(2))
+
+
+def turned(*, up: float = 0.0, azimuth: float = 0.0) -> Tensor:
+    """A pose whose up direction is off by an angle in degrees, rotated about it by another."""
+    angles = torch.tensor([[math.radians(up), 0, 0], [0, 0, math.radians(azimuth)]], dtype=torch.float64)
+    tilt, turn = from_rotvec(angles)
+    return multiply(tilt, turn)
+
+
+def test_candidates_that_agree_are_one_and_add_their_probabilities():
+    poses = torch.stack([turned(azimuth=8), turned(), turned(up=5), turned(azimuth=30), turned(up=20), turned(up=180)])
+    probabilities = torch.tensor([0.2, 0.3, 0.1, 0.15, 0.05, 0.2], dtype=torch.float64)
+    found = Orientations.best(poses, probabilities, torch.zeros(6, dtype=torch.bool))
+    kept = found.probabilities[0] > 0
+    torch.testing.assert_close(found.probabilities[0, kept], torch.tensor([0.6, 0.2, 0.15, 0.05]).double())
+    assert torch.equal(found.poses[0, kept], poses[[1, 5, 3, 4]])
+
+
+def test_a_candidate_for_all_azimuths_takes_those_of_its_up_direction():
+    poses, probabilities = torch.stack([turned(), turned(azimuth=90), turned(up=90)]), torch.tensor([0.5, 0.3, 0.2])
+    found = Orientations.best(poses, probabilities.double(), torch.tensor([True, True, False]))
+    torch.testing.assert_close(found.probabilities[0, :3], torch.tensor([0.8, 0.2, 0.0]).double())
+    assert found.any_azimuth[0, :2].tolist() == [True, False]
+
+
+def test_agreeing_with_one_that_has_joined_another_is_not_enough():
+    poses, probabilities = torch.stack([turned(up=a) for a in (0, 7, 14)]), torch.tensor([0.5, 0.3, 0.2])
+    found = Orientations.best(poses, probabilities.double(), torch.zeros(3, dtype=torch.bool))
+    torch.testing.assert_close(found.probabilities[0, :3], torch.tensor([0.8, 0.2, 0.0]).double())
 
 
 def test_a_cloud_has_the_same_answer_alone_and_in_a_batch():
@@ -514,7 +544,7 @@ def test_training_finds_the_centre_and_size_of_the_whole_from_a_part():
 
 @pytest.mark.parametrize(
     "bad",
-    [{"read": 0}, {"wrong": 24}, {"dropout": 1.0}],
+    [{"read": 0}, {"wrong": 24}, {"dropout": 1.0}, {"projection_blocks": 0}],
 )
 def test_bad_configuration_gives_a_one_sentence_error(bad):
     with pytest.raises(ValueError, match=next(iter(bad))):

@@ -12,6 +12,7 @@ from qecnet.cli.main import app
 from qecnet.nn import create_network, load_network, save_network, start_from
 from qecnet.training.settings import make_settings
 from qecnet.training.step import initial_network, new_state
+from tests.kinds import present
 
 CLASSES = ["chair", "table", "bed"]
 FLARE = "flare"
@@ -159,6 +160,28 @@ def test_number_of_patches_may_differ(tmp_path, tiny):
     start_from(network, CLASSES, path, FLARE)
     assert network.config.patches == 16
     assert not differing(network.state_dict(), there)
+
+
+def test_further_blocks_change_nothing_before_they_are_trained(tmp_path):
+    there = create_network("upright", 3, projections=True).eval()
+    save_network(tmp_path / "w.safetensors", there, CLASSES, {"settings": {"method": "centred"}})
+    network = create_network("upright", 3, projections=True, projection_blocks=3).eval()
+    assert start_from(network, CLASSES, tmp_path / "w.safetensors", "centred")
+    assert not differing(there.state_dict(), network.state_dict())
+    assert network.state_dict().keys() > there.state_dict().keys()
+    positions, normals, poses = torch.rand(2, 50, 3), torch.zeros(2, 50, 3), torch.eye(4)[:2]
+    before, after = (present(net.projections)(positions, normals, poses) for net in (there, network))
+    assert all(torch.equal(*pair) for pair in zip(before, after, strict=True))
+    after.scores.sum().backward()
+    grown = present(network.projections).further[1][1]
+    assert grown.normalised_again.weight.grad.any()
+
+
+def test_weights_with_more_blocks_are_refused(tmp_path):
+    there = create_network("upright", 3, projections=True, projection_blocks=2)
+    save_network(tmp_path / "w.safetensors", there, CLASSES, {"settings": {"method": "centred"}})
+    with pytest.raises(ValueError, match="is a different network from the one in the settings"):
+        start_from(create_network("upright", 3, projections=True), CLASSES, tmp_path / "w.safetensors", "centred")
 
 
 def test_other_frames_are_refused(tmp_path, tiny):

@@ -75,12 +75,16 @@ class ProjectionReader(nn.Module):
         classes: C.
         dropout: of the summary, in training.
         rank: of the summary, see `summary_layer`.
+        blocks: number of residual blocks at each resolution but the first, which has one. Blocks after the first one
+            change nothing before they are trained.
 
     Attributes:
         mixed_precision: whether training computes products in bfloat16.
     """
 
-    def __init__(self, size: ProjectionReaderSize, classes: int, dropout: float, rank: int = 0) -> None:
+    def __init__(
+        self, size: ProjectionReaderSize, classes: int, dropout: float, rank: int = 0, blocks: int = 1
+    ) -> None:
         super().__init__()
         self.size = size
         self.mixed_precision = False
@@ -88,9 +92,16 @@ class ProjectionReader(nn.Module):
         self.first = nn.Conv2d(CHANNELS * _UNSHUFFLED**2, first, 3, padding=1, bias=False)
         self.top = nn.Parameter(torch.zeros(first))  # added to the projection along up, which shares all weights
         self.first_normalised = nn.BatchNorm2d(first)
-        blocks = [_Block(first, first, stride=1)]
-        blocks += [_Block(given, features, stride=2) for given, features in pairwise(size.widths)]
-        self.blocks = nn.Sequential(*blocks)
+        self.blocks = nn.ModuleList([_Block(first, first, stride=1)])
+        self.blocks += [_Block(given, features, stride=2) for given, features in pairwise(size.widths)]
+        further = [0] + [blocks - 1] * (len(size.widths) - 1)
+        self.further = nn.ModuleList(
+            nn.Sequential(*(_Block(width, width, stride=1) for _ in range(count)))
+            for width, count in zip(size.widths, further, strict=True)
+        )
+        for block in self.further.modules():
+            if isinstance(block, _Block):
+                nn.init.zeros_(block.normalised_again.weight)
         self.summary = summary_layer(6 * last, rank)
         self.summary_normalised = nn.BatchNorm1d(SUMMARY_SIZE)
         self.dropout = nn.Dropout(dropout)
@@ -121,7 +132,9 @@ class ProjectionReader(nn.Module):
         found = self.first(pixels.contiguous(memory_format=torch.channels_last))
         kinds = torch.stack((torch.zeros_like(self.top), torch.zeros_like(self.top), self.top))
         found = found + kinds.to(found).repeat(rows, 1)[..., None, None]
-        found = self.blocks(self.first_normalised(found).relu())
+        found = self.first_normalised(found).relu()
+        for block, further in zip(self.blocks, self.further, strict=True):
+            found = further(block(found))
         pooled = torch.cat((found.amax((2, 3)), found.mean((2, 3))), -1).view(rows, 3, -1)
         facing = self.facing(self.sides_normalised(self.sides(pooled.flatten(1))).relu())[:, 0]
         # The two horizontal axes change places when the pose is rotated by a quarter turn about up.

@@ -50,6 +50,7 @@ class Network(nn.Module, ABC):
         only: the one of them that is trained; empty for the whole network.
         adjustable: fields of the configuration in which weights to start from may differ, as no parameter depends on
             them.
+        growing: fields that may be larger than in weights to start from; what these lack changes nothing at first.
         former: values of fields of the configuration that files of earlier versions do not have.
     """
 
@@ -62,6 +63,7 @@ class Network(nn.Module, ABC):
     posed_parts: ClassVar[tuple[str, ...]] = ()
     mixed_parts: ClassVar[tuple[str, ...]] = ()
     adjustable: ClassVar[tuple[str, ...]] = ()
+    growing: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, Any]] = {}
     class_bias: ClassVar[str]
     title: ClassVar[str]

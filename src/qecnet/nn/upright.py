@@ -57,6 +57,7 @@ class UprightConfig(NetworkConfig):
         invariant_reader: that reader.
         projections: whether there is a reader of depth maps along the axes of the best candidates.
         projection_reader: that reader.
+        projection_blocks: number of its residual blocks at each resolution but the first.
         read: largest number of candidates that are read; those with a probability below 1% are not.
         wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
         dropout: share of a summary's values that training leaves out.
@@ -74,6 +75,7 @@ class UprightConfig(NetworkConfig):
     )
     projections: bool = False
     projection_reader: ProjectionReaderSize = field(default=ProjectionReaderSize())
+    projection_blocks: int = 1
     read: int = 6
     wrong: int = 3
     dropout: float = 0.4
@@ -85,6 +87,8 @@ class UprightConfig(NetworkConfig):
         for name, most in (("read", MOST_CANDIDATES), ("wrong", MOST_CANDIDATES - 1)):
             if not 1 <= getattr(self, name) <= most:
                 raise ValueError(f"{name} is {getattr(self, name)}; it must be from 1 to {most}")
+        if not 1 <= self.projection_blocks <= 16:
+            raise ValueError(f"projection_blocks is {self.projection_blocks}; it must be from 1 to 16")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout is {self.dropout}; it must be at least 0 and below 1")
         if not 0 <= self.summary_rank <= SUMMARY_SIZE:
@@ -105,6 +109,7 @@ class UprightNet(Network):
     parts = ("invariant", "projections")
     posed_parts = mixed_parts = ("projections",)
     adjustable = ("read",)
+    growing = ("projection_blocks",)
     class_rows = ("scorer.classes", "reader.classes", "invariant.classes", "projections.classes")
     config: UprightConfig
 
@@ -115,7 +120,9 @@ class UprightNet(Network):
         self.reader = UprightReader(config.reader, classes, dropout, rank)
         self.invariant = InvariantReader(config.invariant_reader, classes, dropout, rank) if config.invariant else None
         self.projections = (
-            ProjectionReader(config.projection_reader, classes, dropout, rank) if config.projections else None
+            ProjectionReader(config.projection_reader, classes, dropout, rank, config.projection_blocks)
+            if config.projections
+            else None
         )
 
     @property

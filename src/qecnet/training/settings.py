@@ -67,10 +67,10 @@ class Settings:
         patches, neighbours, capsules, origin, nonlinearity, canonicalize: see `QECConfig`.
         iterations, weighting, exponent, gradients: of routing, see `route`.
         looks, upside_down: see `FeatureConfig`.
-        invariant, projections, summary_rank: see `UprightConfig`.
+        invariant, projections, projection_blocks, summary_rank: see `UprightConfig`.
         start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration,
-            except for the `patches` of the network "paper" and parts of the network "upright" that they do not have,
-            and the same kind of frames. If the classes differ, the network "upright" keeps what the weights know about
+            except for the `patches` of the network "paper", fewer `projection_blocks`, and parts of the network
+            "upright" that they do not have, and the same kind of frames. If the classes differ, the network "upright" keeps what the weights know about
             classes with the same name; all else that depends on the classes is random. If empty, everything is.
         only: the part of the network that is trained, "invariant" or "projections" of the network "upright"; the others
             stay as they are in `start`. Empty for all.
@@ -130,6 +130,7 @@ class Settings:
     upside_down: bool = False
     invariant: bool = False
     projections: bool = False
+    projection_blocks: int = 1
     summary_rank: int = 0
     start: str = ""
     only: str = ""
