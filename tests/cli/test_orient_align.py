@@ -336,6 +336,33 @@ def test_known_up_restricts_orientations(run, folder, text, axis):
     assert torch.allclose(rotate(torch.tensor(json.loads(done.stdout)["rotation"]).double(), up), up, atol=1e-5)
 
 
+@pytest.mark.parametrize("refine", [(), ("--refine",)])
+def test_known_ups_of_source_and_target_may_differ(run, folder, refine):
+    z = torch.tensor([0, 0, 1.0], dtype=torch.float64)
+    up = rotate(TURN, z)
+    text = ",".join(map(str, up.tolist()))
+    given = folder / "turned.ply", folder / "chair.ply", "--up", text, "--target-up", "z"
+    done = run("align", *given, "--json", "-o", folder / "out.ply", *refine)
+    assert done.exit_code == 0, done.output
+    rotation = torch.tensor(json.loads(done.stdout)["rotation"]).double()
+    assert torch.allclose(rotate(rotation, up), z, atol=1e-5)
+    assert angular_distance(rotation, TURN * torch.tensor([1, -1, -1, -1])) < np.radians(2)
+
+
+def test_target_up_needs_up(run, folder):
+    refused = run("align", folder / "turned.ply", folder / "chair.ply", "--target-up", "z", "-o", folder / "out.ply")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == ("qec: --target-up is given without --up; give the up direction of the source, too\n")
+    assert not (folder / "out.ply").exists()
+
+
+@pytest.mark.parametrize("text", ["w", "0,0", "0,0,0", "nan,0,1", "1 2 3"])
+def test_invalid_target_directions_are_refused(run, folder, text):
+    refused = run("align", folder / "turned.ply", folder / "chair.ply", "--up", "z", "--target-up", text)
+    assert refused.exit_code == 2
+    assert "--target-up" in refused.stderr
+
+
 @pytest.mark.parametrize("text", ["w", "0,0", "0,0,0", "nan,0,1", "1 2 3"])
 def test_invalid_directions_are_refused(run, folder, text):
     refused = run("classify", folder / "chair.ply", "--up", text)

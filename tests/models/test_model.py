@@ -374,6 +374,46 @@ def test_a_known_up_restricts_poses_and_rotates_with_the_shape(name, chair):
     assert torch.allclose(rotate(default.align(*shapes, up=up).rotation, up), up, atol=1e-5)
 
 
+@pytest.mark.parametrize("options", [{}, {"refine": True}, {"scale": True, "refine": True}])
+def test_an_alignment_takes_the_known_up_of_the_source_to_that_of_the_target(default, options):
+    if options == {"refine": True}:
+        pytest.importorskip("small_gicp")
+    z = torch.tensor([0.0, 0, 1], dtype=torch.float64)
+    mesh = make_shape("toilet", 3)
+    scan, whole = (mesh.sample(3000, torch.Generator().manual_seed(seed)).points.double() for seed in (0, 1))
+    tilts = random_quaternion(2, 4, dtype=torch.float64)
+    up, target_up = rotate(tilts, 3 * z)
+    source, target = rotate(tilts[0], scan), rotate(tilts[1], whole)
+    found = default.align(source, target, up=up, target_up=target_up, **options)
+    assert torch.allclose(rotate(found.rotation, up), target_up, atol=1e-5)
+    assert angular_distance(found.rotation, multiply(tilts[1], conjugate(tilts[0]))) < np.radians(3)
+    # Whichever is the source, and whatever the pose of the scan.
+    back = default.align(target, source, up=target_up, target_up=up, **options)
+    assert torch.allclose(rotate(back.rotation, target_up), up, atol=1e-5)
+    q = random_quaternion((), 8, dtype=torch.float64)
+    again = default.align(rotate(q, source), target, up=rotate(q, up), target_up=target_up, **options)
+    assert angular_distance(multiply(again.rotation, q), found.rotation) < 1e-3
+    assert again.residual == pytest.approx(found.residual, rel=1e-3)
+
+
+def test_the_up_of_a_target_is_that_of_the_source_unless_given(default, chair):
+    shapes = chair, make_shape("chair", 5)
+    plain, given = (default.align(*shapes, up="z", target_up=up) for up in (None, (0, 0, 2)))
+    assert torch.equal(plain.rotation, given.rotation)
+    assert torch.equal(plain.translation, given.translation)
+
+
+@pytest.mark.parametrize("up", [(0, 0, 0), (0, 1), (0, 0, float("nan")), "w", "", {}])
+def test_a_target_up_without_a_direction_gives_a_one_sentence_error(default, chair, up):
+    with pytest.raises(ValueError, match=r"^target_up is .*; give three finite numbers"):
+        default.align(chair, chair, up="z", target_up=up)
+
+
+def test_a_target_up_alone_gives_a_one_sentence_error(default, chair):
+    with pytest.raises(ValueError, match=r"^target_up is given without up; give the up direction of the source, too$"):
+        default.align(chair, chair, target_up="z")
+
+
 @pytest.mark.parametrize("up", ["Z", "+z", "0,0,1"])
 def test_an_up_may_be_text_as_in_commands(default, chair, up):
     assert torch.equal(default.predict(chair, up=up).pose, default.predict(chair, up=(0, 0, 1)).pose)

@@ -68,7 +68,8 @@ def refine_alignment(
         alignment: the motion to start from.
         source: the cloud that it moves.
         target: the cloud to align it with.
-        up: (3,), unit: the rotation is changed about this direction only; None for any change.
+        up: (3,), unit, in the target's coordinates: the rotation is changed about this direction only; None for any
+            change.
 
     Returns:
         The refined alignment, or the given one if registration does not reduce that distance.
