@@ -281,6 +281,17 @@ def test_a_difference_of_units_is_noticed_and_corrected(run, folder, chair):
     assert np.allclose(as_mesh(read(folder / "out.ply")).vertices.numpy(), there, atol=1e-6)
 
 
+def test_a_smaller_difference_of_sizes_is_noticed_if_it_is_to_be_refined(run, folder, chair):
+    pytest.importorskip("small_gicp")
+    write(folder / "large.ply", replace(chair, vertices=chair.vertices * 2.6))
+    write(folder / "near.ply", replace(chair, vertices=chair.vertices * 1.3))
+    large, near = (("align", folder / name, folder / "turned.ply") for name in ("large.ply", "near.ply"))
+    sentence = re.compile(r"large\.ply: is 2\.[567] times larger than the target; --scale corrects this\n$")
+    assert sentence.search(run(*large, "--refine").stderr)
+    for arguments in (large, (*large, "--scale", "--refine"), (*near, "--refine")):
+        assert run(*arguments).stderr == ""
+
+
 def test_doubtful_alignments_are_noted(run, folder):
     write(folder / "bed.ply", make_shape("bed", 1))
     result = run("align", folder / "chair.ply", folder / "bed.ply")

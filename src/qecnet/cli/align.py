@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from qecnet.models import Alignment
 
 _UNLIKE = 4.0  # shapes of one class whose sizes differ by a larger factor probably have different units
+_TOO_UNLIKE_TO_REFINE = 1.5  # registration without a scale brings shapes no closer whose sizes differ by more
 _DOUBTFUL = 0.5  # confidences below this are reported
 
 
@@ -87,9 +88,10 @@ def align(
     )
     _warn(source, target, found)
     ratio = found.target.radius / found.source.radius
-    if not scale and max(ratio, 1 / ratio) > _UNLIKE:
+    factor = max(ratio, 1 / ratio)
+    if not scale and factor > (_TOO_UNLIKE_TO_REFINE if refine else _UNLIKE):
         units = find_units(ratio)[1]
-        times = f"{max(ratio, 1 / ratio):,.0f} times {'smaller' if ratio > 1 else 'larger'}"
+        times = f"{factor:,.{0 if factor >= 10 else 1}f} times {'smaller' if ratio > 1 else 'larger'}"
         why = f" ({units}?)" if units else ""
         _note(f"{source}: is {times} than the target{why}; --scale corrects this")
     motion = Motion(to_matrix(found.rotation).numpy(), found.translation.numpy(), np.zeros(3), found.scale)

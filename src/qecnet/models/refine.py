@@ -62,7 +62,8 @@ def refine_alignment(
     """Refine an alignment by registration.
 
     The cloud with the smaller distance to the other is registered with the other: a scan of one side with the whole
-    shape, whichever of them is the source, because points of the whole have no counterpart in the scan.
+    shape, whichever of them is the source, because points of the whole have no counterpart in the scan. The residual,
+    which is always that of the source, may therefore rise where the source is the whole.
 
     Args:
         alignment: the motion to start from.
