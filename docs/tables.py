@@ -605,6 +605,9 @@ def aims() -> str:
 def _held_by_sets() -> Iterator[tuple[str, float]]:
     """How often sets of candidates with 90% of the probability hold the pose, where that was measured."""
     yield "`upright`, ModelNet40", float(_upright_row("modelnet40")["set_holds_pose"])
+    yield "`upright`, scanned objects", float(_upright_row("scanned_objects")["set_holds_pose"])
+    if (found := _scanned_objects()) and (held := found.groups["views"].set_holds_pose) is not None:
+        yield "`upright`, views of scanned objects", held
     for name in DATASETS:
         groups = _result(EvaluatedRun(RESULTS / name), ViewsResult).groups
         for part, of in (("whole shapes", groups["whole"]), ("views", groups["views"])):
@@ -696,9 +699,14 @@ _OF_ORIENTATIONS: dict[str, tuple[str, Callable[[float], str]]] = {
 }
 
 
+def _scanned_objects() -> ViewsResult | None:
+    """Scanned objects, whole and as views, by `modelnet40` without its classes, which is `upright`."""
+    return read_result(RESULTS / "modelnet40" / "evaluation" / "scanned_objects", ViewsResult)
+
+
 def scanned_views() -> str:
     """The up direction of scanned objects by category, whole and as views."""
-    found = read_result(RESULTS / "modelnet40" / "evaluation" / "scanned_objects", ViewsResult)
+    found = _scanned_objects()
     assert found is not None
     kinds = {"all": (found.groups["whole"], found.groups["views"])}
     kinds |= {kind: (found.whole_by_kind[kind], of) for kind, of in found.views_by_kind.items()}
