@@ -620,7 +620,7 @@ def _time_aims() -> Iterator[tuple[str, float, float]]:
     (row,) = (row for row in _measured("candidates") if row["what"] == "hull and candidate poses")
     yield "hull and candidate poses, one thread", float(row["ours"]), 15
     (row,) = (row for row in _measured("views") if row["what"] == "file to answer, a view")
-    yield "file to answer, a view: no slower than the whole shape", float(row["ours"]), float(row["of it"])
+    yield "file to answer, a view, one thread: no slower than the whole shape", float(row["ours"]), float(row["of it"])
     named = (("file to answer, 10,000 points, warm", "file to answer", 80), ("the same, --fast", "with `--fast`", 45))
     times: dict[str, float] = {row["what"]: float(row["ours"]) for row in _measured("product")}
     for row_name, what, most in named:
