@@ -18,6 +18,7 @@ from benchmarks.browser import Page, chromium, viewer
 from benchmarks.measure import report, row
 
 from qecnet.algebra import random_quaternion
+from qecnet.viewer.session import VOTING_MODEL
 from qecnet.viewer.wire import unpack
 
 AIM = "≥ 5"
@@ -94,7 +95,7 @@ def main() -> None:
             row("answers, nothing drawn", asyncio.run(responses(address, given.seconds)), "a second", aim=AIM),
             row(
                 "answers with votes, nothing drawn",
-                asyncio.run(responses(address, given.seconds, layers=["votes"])),
+                asyncio.run(responses(address, given.seconds, layers=["votes"], model=VOTING_MODEL)),
                 "a second",
                 aim=AIM,
             ),

@@ -6,10 +6,11 @@ Strict protocol: each shape is sampled at 10,000 points and rotated at random be
 is its test split; Google Scanned Objects are the names whose SHA-256 begins with 8 to f (NAME/model.obj, z up). Boxes
 among them (`qecnet.evaluation.is_box`) are also counted apart, as the shape of a box does not show its up. One row
 for each model and dataset (results/upright.csv): accuracy; the share of shapes whose up is within 5° and 10°, within
-10° up to a turn upside down, and within 10° for one of the first three up directions (`Answer.ups`); the
-median angle; the share off by more than 90°; and of the smallest candidate sets with 90% of the probability, how often
-they hold the dataset's pose (`qecnet.nn.right_poses`) and a right up, and their mean size. The same for candidate sets
-with other shares of the probability is in results/upright_reliability.csv, and a plot of it for the first model in
+10° of up, or of down if the shape looks the same upside down (`qecnet.evaluation.looks_same_upside_down`), and within
+10° for one of the first three up directions (`Answer.ups`); the median angle; the share off by more than 90°; and of
+the smallest candidate sets with 90% of the probability, how often they hold the dataset's pose
+(`qecnet.nn.right_poses`) and a right up, and their mean size. The same for candidate sets with other shares of the
+probability is in results/upright_reliability.csv, and a plot of it for the first model in
 docs/images/upright_reliability.png. Rows of other models stay in the files.
 """
 
@@ -30,7 +31,7 @@ from torch import Tensor
 import qecnet
 from qecnet.algebra import rotate, to_matrix
 from qecnet.datasets import Item, open_dataset
-from qecnet.evaluation import is_box
+from qecnet.evaluation import is_box, looks_same_upside_down
 from qecnet.models import Candidate, Model
 from qecnet.nn import right_poses
 
@@ -151,7 +152,8 @@ def mean(values: list[float]) -> str:
 
 def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
     """What an answer for one shape in a random pose is worth."""
-    points, rotation = rotated_cloud(item.load(), number)
+    shape = item.load()
+    points, rotation = rotated_cloud(shape, number)
     try:
         answer = model.predict(points)
     except ValueError as error:
@@ -170,7 +172,7 @@ def measure_one(model: Model, item: Item, number: int) -> dict[str, float]:
         "accuracy": float(answer.label == label) if (label := label_of(model, item)) else math.nan,
         "within_5": float(angle < 5),
         "within_10": float(angle < 10),
-        "within_10_either_way": float(min(angle, 180 - angle) < 10),
+        "within_10_either_way": float(angle < 10 or (angle > 170 and looks_same_upside_down(shape))),
         "first_three": float(any(degrees(one.direction, up) < 10 for one in answer.ups[:3])),
         "off_by_90": float(angle > 90),
         "set_holds_pose": float(any(right[: len(held)])),

@@ -27,7 +27,7 @@ from torch import Tensor
 
 import qecnet
 from qecnet import DEFAULT_MODEL
-from qecnet.algebra import canonicalize, conjugate, multiply, random_quaternion, rotate
+from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import derive_seed, open_dataset, sample_view, symmetry_of
 from qecnet.evaluation import symmetric_distance
 from qecnet.geometry import PointCloud
@@ -86,19 +86,13 @@ def main() -> None:
 
 def list_methods(model: Model, q: Tensor) -> dict[str, Aligner]:
     """The methods by name; `q` (2, 4) rotated the views, which decides where up is, for the one that is told."""
+    up, target_up = rotate(q, _UP)
     return {
         "FPFH + RANSAC + ICP": partial(register_views, search=ransac),
         "FPFH + FGR + ICP": partial(register_views, search=fgr),
         model.name: lambda a, b, seed: model.align(a, b, seed=seed).rotation,
-        f"{model.name}, known up": partial(align_upright, model, rotate(q, _UP)),
+        f"{model.name}, known up": lambda a, b, seed: model.align(a, b, seed=seed, up=up, target_up=target_up).rotation,
     }
-
-
-def align_upright(model: Model, ups: Tensor, source: PointCloud, target: PointCloud, seed: int) -> Tensor:
-    """The rotation between the poses of two views whose up directions (2, 3) are known. → (4,)"""
-    first, second = (model.predict(cloud, seed=seed, up=up) for cloud, up in zip((source, target), ups, strict=True))
-    label = int((first.activations * second.activations).argmax())
-    return canonicalize(multiply(second.poses[label], conjugate(first.poses[label])))
 
 
 def measure_overlap(source: PointCloud, target: PointCloud, radius: float) -> float:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from benchmarks.pose_baselines.partial import align_upright, measure_overlap, name_overlap
+from benchmarks.pose_baselines.partial import list_methods, measure_overlap, name_overlap
 from benchmarks.pose_baselines.registration import ransac, register_views
 
 import qecnet
@@ -37,5 +37,5 @@ def test_a_known_up_leaves_one_angle():
     cloud = make_shape("chair", 3).sample(3000, torch.Generator().manual_seed(0))
     q = torch.stack([from_rotvec(0.7 * UP), random_quaternion((), 1, dtype=torch.float64)])
     source, target = (cloud.rotated(one) for one in q)
-    found = align_upright(model, rotate(q, UP), source, target, 0)
+    found = list_methods(model, q)["modelnet10, known up"](source, target, 0)
     assert torch.allclose(rotate(found, rotate(q[0], UP)), rotate(q[1], UP), atol=1e-5)

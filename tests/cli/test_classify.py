@@ -244,3 +244,14 @@ def test_fast_answers_are_similar(run, library):
     )
     assert fast["label"] == slow["label"]
     assert fast["confidence"] == pytest.approx(slow["confidence"], abs=0.3)
+
+
+def test_wires_are_classified_and_a_line_is_refused(run, tmp_path):
+    along, axes = torch.linspace(-1, 1, 200, dtype=torch.float64)[:, None], torch.eye(3, dtype=torch.float64)
+    write(tmp_path / "wires.xyz", PointCloud(torch.cat([along * axis for axis in axes])))
+    write(tmp_path / "line.xyz", PointCloud(along * torch.tensor([1.0, 2.0, 3.0])))
+    done = run("classify", "--json", tmp_path)
+    assert done.exit_code == 1
+    rows = {Path(row["file"]).name: row for row in map(json.loads, done.stdout.splitlines())}
+    assert rows["wires.xyz"]["label"] in qecnet.load(qecnet.DEFAULT_MODEL).classes
+    assert "has no surface (its points lie on a line); give points that do not" in rows["line.xyz"]["error"]

@@ -281,6 +281,17 @@ def test_a_difference_of_units_is_noticed_and_corrected(run, folder, chair):
     assert np.allclose(as_mesh(read(folder / "out.ply")).vertices.numpy(), there, atol=1e-6)
 
 
+def test_a_smaller_difference_of_sizes_is_noticed_if_it_is_to_be_refined(run, folder, chair):
+    pytest.importorskip("small_gicp")
+    write(folder / "large.ply", replace(chair, vertices=chair.vertices * 2.6))
+    write(folder / "near.ply", replace(chair, vertices=chair.vertices * 1.3))
+    large, near = (("align", folder / name, folder / "turned.ply") for name in ("large.ply", "near.ply"))
+    sentence = re.compile(r"large\.ply: is 2\.[567] times larger than the target; --scale corrects this\n$")
+    assert sentence.search(run(*large, "--refine").stderr)
+    for arguments in (large, (*large, "--scale", "--refine"), (*near, "--refine")):
+        assert run(*arguments).stderr == ""
+
+
 def test_doubtful_alignments_are_noted(run, folder):
     write(folder / "bed.ply", make_shape("bed", 1))
     result = run("align", folder / "chair.ply", folder / "bed.ply")
@@ -334,6 +345,33 @@ def test_known_up_restricts_orientations(run, folder, text, axis):
     assert torch.allclose(rotate(torch.tensor(json.loads(done.stdout)["rotation"]).double(), up), z, atol=1e-5)
     done = run("align", folder / "turned.ply", folder / "chair.ply", "--json", "--up", text)
     assert torch.allclose(rotate(torch.tensor(json.loads(done.stdout)["rotation"]).double(), up), up, atol=1e-5)
+
+
+@pytest.mark.parametrize("refine", [(), ("--refine",)])
+def test_known_ups_of_source_and_target_may_differ(run, folder, refine):
+    z = torch.tensor([0, 0, 1.0], dtype=torch.float64)
+    up = rotate(TURN, z)
+    text = ",".join(map(str, up.tolist()))
+    given = folder / "turned.ply", folder / "chair.ply", "--up", text, "--target-up", "z"
+    done = run("align", *given, "--json", "-o", folder / "out.ply", *refine)
+    assert done.exit_code == 0, done.output
+    rotation = torch.tensor(json.loads(done.stdout)["rotation"]).double()
+    assert torch.allclose(rotate(rotation, up), z, atol=1e-5)
+    assert angular_distance(rotation, TURN * torch.tensor([1, -1, -1, -1])) < np.radians(2)
+
+
+def test_target_up_needs_up(run, folder):
+    refused = run("align", folder / "turned.ply", folder / "chair.ply", "--target-up", "z", "-o", folder / "out.ply")
+    assert (refused.exit_code, refused.stdout) == (1, "")
+    assert refused.stderr == ("qec: --target-up is given without --up; give the up direction of the source, too\n")
+    assert not (folder / "out.ply").exists()
+
+
+@pytest.mark.parametrize("text", ["w", "0,0", "0,0,0", "nan,0,1", "1 2 3"])
+def test_invalid_target_directions_are_refused(run, folder, text):
+    refused = run("align", folder / "turned.ply", folder / "chair.ply", "--up", "z", "--target-up", text)
+    assert refused.exit_code == 2
+    assert "--target-up" in refused.stderr
 
 
 @pytest.mark.parametrize("text", ["w", "0,0", "0,0,0", "nan,0,1", "1 2 3"])

@@ -288,6 +288,67 @@ def test_invalid_points_give_a_one_sentence_error(model, points):
         model.predict(points)
 
 
+def sparse_shape(name: str) -> torch.Tensor:
+    """Points (N, 3) that do not lie on a line, in float64, around none of which a surface can be fitted."""
+    along, axes = torch.linspace(-1, 1, 200, dtype=torch.float64)[:, None], torch.eye(3, dtype=torch.float64)
+    if name == "crossed wires":
+        return torch.cat([along * axis for axis in axes])
+    if name == "skew wires":
+        return torch.cat((along * axes[0], along * axes[1] + axes[2]))
+    if name == "grid":
+        return torch.cartesian_prod(*[torch.arange(3, dtype=torch.float64)] * 3)
+    if name == "cube":
+        corners = torch.cartesian_prod(*[torch.arange(2, dtype=torch.float64)] * 3)
+        return torch.cat((corners, corners.mean(0)[None]))
+    if name == "line and points":
+        line = torch.linspace(0, 1, 400, dtype=torch.float64)[:, None] * torch.tensor([1.0, 2.0, 3.0])
+        return torch.cat((line, torch.tensor([[0, 0, 1], [1, 0, 0], [0, 1, 1]])))
+    random = torch.rand(2000, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return random * torch.tensor([1e6, 1, 0])  # a ribbon
+
+
+SPARSE = ("crossed wires", "skew wires", "grid", "cube", "line and points", "ribbon")
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e6])
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_shape_without_a_surface_has_an_answer_if_the_network_reads_candidates(default, name, scale):
+    answer = default.predict(sparse_shape(name) * scale)
+    for tensor in (answer.activations, answer.poses, answer.descriptor, answer.centre):
+        assert tensor.isfinite().all()
+    points = sparse_shape(name) * scale
+    middle = (points.amin(0) + points.amax(0)) / 2
+    size = float((points - middle).norm(dim=-1).amax())
+    assert 0.7 * size < answer.radius < 1.5 * size, "the network sees the positions"
+    assert (answer.centre - middle).norm() < 0.3 * size
+
+
+def test_answers_for_shapes_without_a_surface_differ_and_rotate_with_them(default):
+    answers = {name: default.predict(sparse_shape(name)) for name in SPARSE}
+    assert len({round(answer.confidence, 3) for answer in answers.values()}) == len(SPARSE)
+    q = random_quaternion((), 3, dtype=torch.float64)
+    again = default.predict(rotate(q, sparse_shape("line and points")))  # the others look the same in several poses
+    before = answers["line and points"]
+    assert again.confidence == pytest.approx(before.confidence, abs=0.1)
+    assert (rotate(conjugate(q), again.up) - before.up).norm() < 0.1
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-3, 1e6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("which", ["default", "featured"])
+def test_points_on_a_line_give_a_one_sentence_error(which, dtype, scale, request):
+    line = torch.rand(400, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    line = scale * (line * torch.tensor([0.3, 0.7, -0.2], dtype=torch.float64) + torch.tensor([5.0, -3.0, 8.0]))
+    with pytest.raises(ValueError, match=r"^cloud: has no surface \(its points lie on a line\); give points"):
+        request.getfixturevalue(which).predict(line.to(dtype))
+
+
+@pytest.mark.parametrize("name", SPARSE)
+def test_a_network_that_needs_a_surface_says_so(featured, name):
+    with pytest.raises(ValueError, match=r"^cloud: has no surface that this model can read \(its points are"):
+        featured.predict(sparse_shape(name))
+
+
 def test_integer_points_are_accepted(model):
     points = torch.randint(0, 50, (400, 3), generator=torch.Generator().manual_seed(0))
     assert torch.equal(model.predict(points).activations, model.predict(points.double()).activations)
@@ -311,6 +372,46 @@ def test_a_known_up_restricts_poses_and_rotates_with_the_shape(name, chair):
     assert angular_distance(second.pose, multiply(turn, first.pose)) < 1e-3
     assert angular_distance(first.pose, tilt) <= angular_distance(free.pose, tilt) + 1e-6
     assert torch.allclose(rotate(default.align(*shapes, up=up).rotation, up), up, atol=1e-5)
+
+
+@pytest.mark.parametrize("options", [{}, {"refine": True}, {"scale": True, "refine": True}])
+def test_an_alignment_takes_the_known_up_of_the_source_to_that_of_the_target(default, options):
+    if options == {"refine": True}:
+        pytest.importorskip("small_gicp")
+    z = torch.tensor([0.0, 0, 1], dtype=torch.float64)
+    mesh = make_shape("toilet", 3)
+    scan, whole = (mesh.sample(3000, torch.Generator().manual_seed(seed)).points.double() for seed in (0, 1))
+    tilts = random_quaternion(2, 4, dtype=torch.float64)
+    up, target_up = rotate(tilts, 3 * z)
+    source, target = rotate(tilts[0], scan), rotate(tilts[1], whole)
+    found = default.align(source, target, up=up, target_up=target_up, **options)
+    assert torch.allclose(rotate(found.rotation, up), target_up, atol=1e-5)
+    assert angular_distance(found.rotation, multiply(tilts[1], conjugate(tilts[0]))) < np.radians(3)
+    # Whichever is the source, and whatever the pose of the scan.
+    back = default.align(target, source, up=target_up, target_up=up, **options)
+    assert torch.allclose(rotate(back.rotation, target_up), up, atol=1e-5)
+    q = random_quaternion((), 8, dtype=torch.float64)
+    again = default.align(rotate(q, source), target, up=rotate(q, up), target_up=target_up, **options)
+    assert angular_distance(multiply(again.rotation, q), found.rotation) < 1e-3
+    assert again.residual == pytest.approx(found.residual, rel=1e-3)
+
+
+def test_the_up_of_a_target_is_that_of_the_source_unless_given(default, chair):
+    shapes = chair, make_shape("chair", 5)
+    plain, given = (default.align(*shapes, up="z", target_up=up) for up in (None, (0, 0, 2)))
+    assert torch.equal(plain.rotation, given.rotation)
+    assert torch.equal(plain.translation, given.translation)
+
+
+@pytest.mark.parametrize("up", [(0, 0, 0), (0, 1), (0, 0, float("nan")), "w", "", {}])
+def test_a_target_up_without_a_direction_gives_a_one_sentence_error(default, chair, up):
+    with pytest.raises(ValueError, match=r"^target_up is .*; give three finite numbers"):
+        default.align(chair, chair, up="z", target_up=up)
+
+
+def test_a_target_up_alone_gives_a_one_sentence_error(default, chair):
+    with pytest.raises(ValueError, match=r"^target_up is given without up; give the up direction of the source, too$"):
+        default.align(chair, chair, target_up="z")
 
 
 @pytest.mark.parametrize("up", ["Z", "+z", "0,0,1"])

@@ -77,17 +77,19 @@ def test_a_view_and_a_whole_shape_are_refined_in_both_directions(whole_first):
     assert angular_distance(found.rotation, TURN if whole_first else conjugate(TURN)) < np.radians(1)
 
 
-def test_a_known_up_direction_is_kept():
+@pytest.mark.parametrize("tilt", [from_rotvec(torch.zeros(3, dtype=torch.float64)), TURN])
+def test_known_up_directions_are_kept(tilt):
     pytest.importorskip("small_gicp")
     source, target = scans()
     up = torch.tensor([1.0, 2.0, -2.0], dtype=torch.float64) / 3
     target = PointCloud(rotate(from_rotvec(1.2 * up), source.points) + SHIFT)
-    start = Alignment(from_rotvec(1.1 * up), SHIFT + 0.2, 0.0, Mock(), Mock())
+    source, source_up = PointCloud(rotate(tilt, source.points)), rotate(tilt, up)
+    start = Alignment(multiply(from_rotvec(1.1 * up), conjugate(tilt)), SHIFT + 0.2, 0.0, Mock(), Mock())
     start = replace(start, residual=residual(start.moved(source.points), target))
     free, kept = refine_alignment(start, source, target), refine_alignment(start, source, target, up)
-    assert not torch.allclose(rotate(free.rotation, up), up, rtol=0, atol=1e-9)
-    assert torch.allclose(rotate(kept.rotation, up), up, rtol=0, atol=1e-12)
-    assert angular_distance(kept.rotation, from_rotvec(1.2 * up)) < np.radians(0.5)
+    assert not torch.allclose(rotate(free.rotation, source_up), up, rtol=0, atol=1e-9)
+    assert torch.allclose(rotate(kept.rotation, source_up), up, rtol=0, atol=1e-12)
+    assert angular_distance(multiply(kept.rotation, tilt), from_rotvec(1.2 * up)) < np.radians(0.5)
     assert kept.residual < start.residual / 2
 
 

@@ -95,17 +95,25 @@ def test_the_best_of_several_starts_is_kept(scene):
     assert found.residual == pytest.approx(residual(found.moved(view.points), whole))
 
 
-def test_a_known_up_direction_is_kept_with_a_scale(scene):
+@pytest.mark.parametrize("view_first", [True, False])
+def test_known_up_directions_are_kept_with_a_scale(scene, view_first):
+    """The direction of the view is another one than that of the whole."""
     view, whole = scene
-    about = vector(1, 2, -2) / 3
+    about, tilt = vector(1, 2, -2) / 3, random_quaternion((), generator=7, dtype=torch.float64)
+    right = multiply(from_rotvec(1.2 * about), conjugate(tilt))  # of the view in these coordinates
+    tilted = PointCloud(rotate(tilt, view.points))
     level = PointCloud(rotate(multiply(from_rotvec(1.2 * about), conjugate(TURN)), whole.points))
-    begun = Alignment(from_rotvec(1.1 * about), vector(0, 0, 0), 0.0, Mock(), Mock(), 1.1 * SCALE)
-    middle = SCALE * rotate(from_rotvec(1.2 * about), view.points.mean(0))
+    begun = Alignment(multiply(from_rotvec(1.1 * about), conjugate(tilt)), vector(0, 0, 0), 0.0, Mock(), Mock())
+    begun = replace(begun, scale=1.1 * SCALE)
+    middle = SCALE * rotate(right, tilted.points.mean(0))
     shift = rotate(multiply(from_rotvec(1.2 * about), conjugate(TURN)), SHIFT)
-    begun = replace(begun, translation=middle + shift - begun.moved(view.points.mean(0)))
-    found = refine_similarity([begun], view, level, about)
-    assert torch.allclose(rotate(found.rotation, about), about, rtol=0, atol=1e-9)
-    assert angular_distance(found.rotation, from_rotvec(1.2 * about)) < np.radians(1)
+    begun = replace(begun, translation=middle + shift - begun.moved(tilted.points.mean(0)))
+    if view_first:
+        found = refine_similarity([begun], tilted, level, about)
+    else:
+        found = inverse(refine_similarity([inverse(begun)], level, tilted, rotate(tilt, about)))
+    assert torch.allclose(rotate(found.rotation, rotate(tilt, about)), about, rtol=0, atol=1e-9)
+    assert angular_distance(found.rotation, right) < np.radians(1)
     assert found.scale == pytest.approx(SCALE, rel=0.02)
 
 

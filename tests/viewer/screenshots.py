@@ -8,6 +8,8 @@ from pathlib import Path
 
 from benchmarks.browser import Page, chromium, resize, viewer
 
+from qecnet import DEFAULT_MODEL
+
 
 def take(folder: Path) -> None:
     """A rotated chair next to the prediction of the baseline, the votes for its pose, what a camera sees of it, likely
@@ -20,9 +22,11 @@ def take(folder: Path) -> None:
         page.press("compare")
         page.press("layer-voters")
         page.press("layer-votes")
+        page.press("offer")
         save(page, folder / "view_votes.png")
         page.press("layer-voters")
         page.press("layer-votes")
+        page.select("model", DEFAULT_MODEL)
         page.press("reset")
         page.press("see")
         page.drag((150, 15), (150, 15), name="name")  # which lies over the background
@@ -34,7 +38,7 @@ def take(folder: Path) -> None:
         rotate(page)
         save(page, folder / "view_candidates.png")
         page.select("kind", "chair")
-        page.select("model", "modelnet10-features")
+        page.select("model", DEFAULT_MODEL)
         rotate(page)
         resize(driver, 420, 800)
         time.sleep(1)

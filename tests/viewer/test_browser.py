@@ -11,9 +11,11 @@ pytest.importorskip("selenium")
 
 from benchmarks.browser import Page, chromium, resize, viewer
 
+from qecnet import DEFAULT_MODEL
 from qecnet.algebra import angular_distance, conjugate, multiply
 from qecnet.datasets import make_shape
 from qecnet.formats import write
+from qecnet.viewer.session import VOTING_MODEL
 
 pytestmark = pytest.mark.browser
 SHOTS = Path(__file__).parents[2] / "build" / "screenshots"
@@ -100,7 +102,21 @@ def test_dragging_the_background_moves_only_the_camera(page):
     assert page.state["rotation"] == before["rotation"]
 
 
+@pytest.mark.parametrize("layer", LAYERS[1:])
+def test_layers_of_capsules_offer_a_model_that_has_them(page, layer):
+    assert page.state["model"] == DEFAULT_MODEL
+    page.press(f"layer-{layer}")
+    assert "This model has no patches, capsules or votes." in page["legend"].text
+    assert not page["votes"].is_displayed()
+    page.screenshot(SHOTS / f"offer_{layer}.png")
+    page.press("offer")
+    assert page.state["model"] == page["model"].get_attribute("value") == VOTING_MODEL
+    assert page["votes" if layer == "votes" else "legend"].is_displayed()
+    assert not page.driver.find_elements("id", "offer")
+
+
 def test_each_layer_is_shown_and_hidden(page):
+    page.select("model", VOTING_MODEL)
     plain = page.pixels()
     for layer in LAYERS:
         page.press(f"layer-{layer}")
@@ -113,6 +129,7 @@ def test_each_layer_is_shown_and_hidden(page):
 
 
 def test_routing_is_shown_step_by_step(page):
+    page.select("model", VOTING_MODEL)
     page.press("layer-votes")
     seen = []
     for button in page["rounds"].find_elements("tag name", "button"):
@@ -223,6 +240,8 @@ def test_a_second_shape_is_aligned(page):
 
 
 def test_candidates_are_shown_and_rotate_the_shape_upright(page):
+    assert page["candidates"].is_displayed()
+    page.select("model", VOTING_MODEL)
     assert not page["candidates"].is_displayed(), "this model compares none"
     page.select("kind", "table")
     page.select("model", "upright")
@@ -255,6 +274,7 @@ def test_a_camera_sees_the_shape_from_here(page):
     assert 0.2 < view["camera"]["visible"] < 0.7
     assert view["answer"]["points"] < whole["answer"]["points"]
     assert "of the surface" in page["confidence"].text
+    assert "whole shapes only" not in page["confidence"].text
     assert difference(seen, page.pixels()) > 0.005
     page.screenshot(SHOTS / "camera.png")
     page.press("whole")
@@ -297,6 +317,7 @@ def test_a_narrow_window_shows_everything(page):
     assert page.pixels().std() > 10
     page.driver.execute_script("scrollTo(0, 0)")
     page.screenshot(SHOTS / "narrow.png")
+    page.select("model", VOTING_MODEL)
     page.press("layer-voters")
     page.press("layer-votes")
     page.screenshot(SHOTS / "narrow_votes.png")

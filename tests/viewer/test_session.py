@@ -11,7 +11,7 @@ from qecnet.algebra import angular_distance, multiply, random_quaternion
 from qecnet.datasets import make_shape
 from qecnet.geometry import PointCloud
 from qecnet.viewer.request import CorruptionLevels, RequestedShape
-from qecnet.viewer.session import ModelPool, Session
+from qecnet.viewer.session import VOTING_MODEL, ModelPool, Session
 from qecnet.viewer.shape import view_shape
 from qecnet.viewer.wire import unpack
 
@@ -225,3 +225,20 @@ def test_corruptions_do_what_they_say(pool):
     assert distance(CorruptionLevels(1_000)) < 1e-6
     assert distance(CorruptionLevels(10_000, noise=0.05)) > 0.01
     assert distance(CorruptionLevels(10_000, outliers=0.5)) > 0.05
+
+
+def test_the_page_offers_a_model_with_votes_where_the_default_has_none(store, request_of):
+    session = Session("key", ModelPool(qecnet.load(qecnet.DEFAULT_MODEL)), store)
+    layers = ("patches", "capsules", "votes")
+    header, arrays = unpack(session.respond(request_of(layers=layers)))
+    assert header["answer"]["candidates"]
+    assert not [name for name in arrays if name.startswith(("patches", "capsules", "round"))]
+    header, arrays = unpack(session.respond(request_of(layers=layers, model=VOTING_MODEL)))
+    assert {"patches.centres", "capsules.positions", "round0.votes"} <= {*arrays}
+    assert "view" not in header
+
+
+def test_the_default_model_was_trained_on_what_a_camera_sees(store, request_of):
+    session = Session("key", ModelPool(qecnet.load(qecnet.DEFAULT_MODEL)), store)
+    header, _ = unpack(session.respond(request_of(camera=(0, -4, 0))))
+    assert header["view"]["trained"]

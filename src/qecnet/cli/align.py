@@ -9,16 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qecnet import DEFAULT_MODEL
-from qecnet.cli._options import Force, KnownUp, ModelName, Seed, Viewpoint
+from qecnet.cli._options import Force, KnownUp, ModelName, Seed, Viewpoint, option_parser
 from qecnet.cli._output import angle_about_axis, check_writable
 from qecnet.cli._placement import output_suffixes
 from qecnet.schema import printable
+from qecnet.triples import Triple, parse_direction
 
 if TYPE_CHECKING:
     from qecnet.formats import Motion
     from qecnet.models import Alignment
 
 _UNLIKE = 4.0  # shapes of one class whose sizes differ by a larger factor probably have different units
+_TOO_UNLIKE_TO_REFINE = 1.5  # registration without a scale brings shapes no closer whose sizes differ by more
 _DOUBTFUL = 0.5  # confidences below this are reported
 
 
@@ -46,6 +48,17 @@ def align(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
     model: ModelName = DEFAULT_MODEL,
     up: KnownUp = None,
+    target_up: Annotated[
+        Triple | None,
+        typer.Option(
+            "--target-up",
+            metavar="DIRECTION",
+            parser=option_parser(parse_direction),
+            help="Known up direction of the target, in its own coordinates, if it is another than that of the source: "
+            "an axis (z, -y) or three numbers. Needs --up.",
+            show_default=False,
+        ),
+    ] = None,
     viewpoint: Viewpoint = None,
     force: Force = False,
     seed: Seed = 0,
@@ -56,7 +69,7 @@ def align(
 
     Prints the rotation and the translation from the source to the target, and the residual: the root mean square
     distance to the nearest points, in the units of the files. With --up, both shapes have that up direction, and the
-    rotation is about it.
+    rotation is about it; with --target-up as well, it takes the one direction to the other.
     """
     import numpy as np
 
@@ -66,14 +79,19 @@ def align(
 
     if transform_only and as_json:
         raise ValueError("--transform-only and --json cannot be combined; give one of them")
+    if target_up is not None and up is None:
+        raise ValueError("--target-up is given without --up; give the up direction of the source, too")
     if output is not None:
         check_writable(output, force, output_suffixes(source))
-    found = load(model).align(source, target, refine=refine, scale=scale, seed=seed, up=up, viewpoint=viewpoint)
+    found = load(model).align(
+        source, target, refine=refine, scale=scale, seed=seed, up=up, target_up=target_up, viewpoint=viewpoint
+    )
     _warn(source, target, found)
     ratio = found.target.radius / found.source.radius
-    if not scale and max(ratio, 1 / ratio) > _UNLIKE:
+    factor = max(ratio, 1 / ratio)
+    if not scale and factor > (_TOO_UNLIKE_TO_REFINE if refine else _UNLIKE):
         units = find_units(ratio)[1]
-        times = f"{max(ratio, 1 / ratio):,.0f} times {'smaller' if ratio > 1 else 'larger'}"
+        times = f"{factor:,.{0 if factor >= 10 else 1}f} times {'smaller' if ratio > 1 else 'larger'}"
         why = f" ({units}?)" if units else ""
         _note(f"{source}: is {times} than the target{why}; --scale corrects this")
     motion = Motion(to_matrix(found.rotation).numpy(), found.translation.numpy(), np.zeros(3), found.scale)

@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
+from qecnet import DEFAULT_MODEL
 from qecnet.cli._options import ModelName
 from qecnet.schema import needing_extra
-
-_MODEL = "modelnet10-features"  # has capsules, whose votes the page shows
 
 
 def view(
@@ -16,7 +15,7 @@ def view(
         Path | None,
         typer.Argument(metavar="FILE", help="Mesh or point cloud to show first. Default: a shape from the gallery."),
     ] = None,
-    model: ModelName = _MODEL,
+    model: ModelName = DEFAULT_MODEL,
     host: Annotated[
         str,
         typer.Option(
@@ -32,7 +31,8 @@ def view(
 
     Example: qec view chair.ply
 
-    The class stays the same and the predicted axes follow the shape. Ctrl-C stops the viewer.
+    The class stays the same and the predicted axes follow the shape. The page has a list of models; those with capsules
+    also show patches and votes. Ctrl-C stops the viewer.
     """
     from qecnet.formats import read
     from qecnet.models import load

@@ -55,6 +55,7 @@ from qecnet.evaluation.summary import (
     format_percent,
     summarize,
 )
+from qecnet.evaluation.upside_down import looks_same_upside_down
 from qecnet.evaluation.views import measure_views
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "format_percent",
     "group_errors",
     "is_box",
+    "looks_same_upside_down",
     "measure_calibration",
     "measure_classification",
     "measure_equivariance",

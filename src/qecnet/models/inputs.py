@@ -12,6 +12,7 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from qecnet.algebra import identity_like, nearest_with_up
 from qecnet.formats import read
 from qecnet.geometry import (
     Mesh,
@@ -28,6 +29,7 @@ from qecnet.schema import decode
 
 Shape = str | os.PathLike[str] | ArrayLike | Tensor | PointCloud | Mesh
 """The path of a file, points (N, 3), a cloud or a mesh."""
+_LINE = 4e-7  # of the radius: points so close to a line are on it, in the precision of most files
 
 
 def prepare_config(settings: Any, path: Path) -> PrepareConfig:
@@ -92,20 +94,49 @@ def prepare_shape(
 ) -> tuple[str, OrientedPoints, float]:
     """Read a shape, sample it and estimate its frames.
 
+    Networks that read candidates need positions and rough normals only: a shape without a valid frame, such as a few
+    wires, gets normals along the directions to its centre.
+
     Returns:
         Its name, the oriented points, and the milliseconds that this took.
 
     Raises:
-        ValueError: if the file cannot be read, or the shape has no valid frame.
+        ValueError: if the file cannot be read, or the shape has no valid frame; for a network that reads candidates,
+            only if its points lie on a line.
     """
     start = perf_counter()
     cloud = sample_shape(shape, config, seed, viewpoint)
     points = prepare(cloud, config)
     if not points.valid.any():
-        raise ValueError(
-            f"{cloud.name}: has no surface (its points lie on a line, or are too sparse); give more points"
-        )
+        if _is_line(cloud):
+            raise ValueError(f"{cloud.name}: has no surface (its points lie on a line); give points that do not")
+        if not config.candidates:
+            raise ValueError(
+                f"{cloud.name}: has no surface that this model can read (its points are too sparse, or lie on lines or "
+                "close to one); give more points, or use a model that verifies candidates, such as modelnet10"
+            )
+        points = _face_centre(points, config)
     return cloud.name, points, 1000 * (perf_counter() - start)
+
+
+def _is_line(cloud: PointCloud) -> bool:
+    """Check whether all points are on one line, as far as their precision shows."""
+    small = cloud.normalized(torch.float64)
+    axis = torch.linalg.svd(small.points, full_matrices=False)[2][0]
+    off = (small.points - (small.points @ axis)[:, None] * axis).norm(dim=-1).amax()
+    rounding = torch.finfo(cloud.points.dtype).eps * float(cloud.points.double().abs().amax() / small.scale)
+    return float(off) <= _LINE + 2 * rounding
+
+
+def _face_centre(points: OrientedPoints, config: PrepareConfig) -> OrientedPoints:
+    """Make frames valid whose z axes, the normals, are along the directions to the centre; x axes are arbitrary.
+
+    A network that reads candidates uses normals only. Without any, it would not see the positions either.
+    """
+    valid = points.positions.any(-1)  # padding, and a point at the centre itself, are at the origin
+    inward = -points.positions if config.sign == "inward" else points.positions
+    ups = torch.where(valid[:, None], inward, torch.tensor([0.0, 0.0, 1.0]))
+    return replace(points, frames=nearest_with_up(identity_like(points.frames), ups), valid=valid)
 
 
 def prepare_file(

@@ -197,6 +197,7 @@ class Model:
         scale: bool = False,
         seed: int = 0,
         up: ArrayLike | None = None,
+        target_up: ArrayLike | None = None,
         viewpoint: ArrayLike | None = None,
     ) -> Alignment:
         """Align one shape with another: by the rotation between their poses, then by their centres.
@@ -211,18 +212,27 @@ class Model:
                 it is that of two common units.
             scale: whether to estimate a scale too, see `find_units`.
             seed: of the sampling of points.
-            up: the known up direction of both shapes, as in `predict`; the rotation is then about it.
+            up: the known up direction of the source in its own coordinates, as in `predict`; the rotation then takes
+                it to that of the target.
+            target_up: the known up direction of the target in its own coordinates; by default the same as `up`.
             viewpoint: (3,), the position of the camera that saw the source from one side, as in `predict`.
 
         Returns:
             The motion from source to target, and the predictions for both.
 
         Raises:
-            ValueError: as in `predict`, or if a radius, or the ratio of both, is beyond 1e150.
+            ValueError: as in `predict`, or if a radius, or the ratio of both, is beyond 1e150, or for `target_up`
+                without `up`.
         """
+        source_up, there = _direction(up), _direction(target_up, "target_up")
+        if source_up is None and there is not None:
+            raise ValueError("target_up is given without up; give the up direction of the source, too")
+        there = source_up if there is None else there
         before = sample_shape(source, self.config, seed, _place(viewpoint))
         after = sample_shape(target, self.config, seed)
-        first, second = self.predict([before, after], up=up)
+        prepared = [prepare_shape(cloud, self.config, seed) for cloud in (before, after)]
+        ups = None if source_up is None or there is None else torch.stack((source_up, there))
+        first, second = map(_require, self._answers(prepared, ups))
         ratio = second.radius / first.radius
         if not (first.radius < _LARGEST > second.radius and 1 / _LARGEST < ratio < _LARGEST):
             raise ValueError(f"{before.name}: is too large or too small to be aligned with {after.name}")
@@ -232,9 +242,9 @@ class Model:
         if not refine:
             return found
         if not scale or units:
-            return refine_alignment(found, before, after, _direction(up))
+            return refine_alignment(found, before, after, there)
         others = [_align_centres(first, second, one, factor) for one in likely_rotations(first, second)[1:]]
-        return refine_similarity([found, *others], before, after, _direction(up))
+        return refine_similarity([found, *others], before, after, there)
 
     def embed(self, shapes: Sequence[Shape], *, seed: int = 0) -> Tensor:
         """Compute descriptors, which are invariant to rotation: similar shapes have a large inner product.
@@ -368,14 +378,14 @@ def _candidates(prediction: Prediction) -> list[tuple[Candidate, ...]]:
     return [tuple(Candidate(*one) for one in zip(*each, strict=True) if one[1] > _UNLIKELY) for each in columns]
 
 
-def _direction(up: ArrayLike | None) -> Tensor | None:
-    """Convert a known up direction to a unit vector, float64."""
+def _direction(up: ArrayLike | None, name: str = "up") -> Tensor | None:
+    """Convert a known up direction, an argument of that name, to a unit vector, float64."""
     if up is None:
         return None
     direction = _to_tensor(up, parse_direction)
     if direction.shape != (3,) or not (direction.isfinite().all() and direction.any()):
         raise ValueError(
-            f"up is {up}; give three finite numbers that are not all 0, such as (0, 0, 1), or an axis, such as 'z'"
+            f"{name} is {up}; give three finite numbers that are not all 0, such as (0, 0, 1), or an axis, such as 'z'"
         )
     return normalize(direction / direction.abs().amax(), dim=0)
 

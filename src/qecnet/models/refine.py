@@ -62,13 +62,15 @@ def refine_alignment(
     """Refine an alignment by registration.
 
     The cloud with the smaller distance to the other is registered with the other: a scan of one side with the whole
-    shape, whichever of them is the source, because points of the whole have no counterpart in the scan.
+    shape, whichever of them is the source, because points of the whole have no counterpart in the scan. The residual,
+    which is always that of the source, may therefore rise where the source is the whole.
 
     Args:
         alignment: the motion to start from.
         source: the cloud that it moves.
         target: the cloud to align it with.
-        up: (3,), unit: the rotation is changed about this direction only; None for any change.
+        up: (3,), unit, in the target's coordinates: the rotation is changed about this direction only; None for any
+            change.
 
     Returns:
         The refined alignment, or the given one if registration does not reduce that distance.

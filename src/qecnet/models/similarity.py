@@ -19,7 +19,7 @@ from scipy.spatial import cKDTree
 from scipy.spatial.transform import Rotation
 from torch import Tensor
 
-from qecnet.algebra import canonicalize, from_matrix, to_matrix
+from qecnet.algebra import canonicalize, conjugate, from_matrix, rotate, to_matrix
 from qecnet.geometry import PointCloud, fit_normals
 from qecnet.models.answer import Alignment
 from qecnet.models.refine import residual
@@ -77,7 +77,8 @@ def refine_similarity(
         starts: alignments to start from, all with the same scale, the likeliest first.
         source: the cloud that they move.
         target: the cloud to align it with.
-        up: (3,), unit: the rotation is changed about this direction only; None for any change.
+        up: (3,), unit, in the target's coordinates: the rotation is changed about this direction only; None for any
+            change. All starts must take the same direction there.
 
     Returns:
         The refined start that brings the view closest to the whole, or the first start if none is closer. Results
@@ -87,11 +88,11 @@ def refine_similarity(
     into, out_of = _frame(before), _frame(after)
     guesses = [out_of.inverse().after(_motion(start)).after(into) for start in starts]
     one, other = before.points.numpy(), after.points.numpy()
-    axis = None if up is None else up.numpy()
     if _is_view(one, other, guesses):
-        best = _register(guesses, one, other, axis)
+        best = _register(guesses, one, other, None if up is None else up.numpy())
     else:
-        best = _register([guess.inverse() for guess in guesses], other, one, axis)
+        source_up = None if up is None else rotate(conjugate(starts[0].rotation), up).numpy()
+        best = _register([guess.inverse() for guess in guesses], other, one, source_up)
         best = None if best is None else best.inverse()
     if best is None:
         return starts[0]

@@ -19,7 +19,7 @@ from qecnet.viewer.connections import Gate
 from qecnet.viewer.limits import Limits
 from qecnet.viewer.reader import MAX_UPLOAD_POINTS, UploadReader
 from qecnet.viewer.request import Request, parse_request
-from qecnet.viewer.session import ModelPool, Session
+from qecnet.viewer.session import VOTING_MODEL, ModelPool, Session
 from qecnet.viewer.uploads import Budget, UploadStore
 from qecnet.viewer.wire import pack
 
@@ -203,6 +203,7 @@ class ViewerApp:
             "key": key,
             "version": __version__,
             "models": [*self._pool.names],
+            "voting": VOTING_MODEL,
             "points": model.config.points,
             "gallery": [*FURNITURE_CLASSES],
             "file": None if self._file is None else self._file.name,

@@ -21,6 +21,8 @@ from qecnet.viewer.wire import pack
 
 _BASELINE = Path(__file__).parent / "weights" / "var.safetensors"
 """The paper's "Var.", its network without canonicalisation, trained on upright ModelNet10: results/modelnet10-var."""
+VOTING_MODEL = "modelnet10-features"
+"""A model with patches and votes, which the page offers where the one that is chosen has none."""
 _MOST_CANDIDATES, _LEAST_PROBABILITY = 8, 0.01
 _Of = tuple[ShapeSource, CorruptionLevels, PrepareConfig]
 

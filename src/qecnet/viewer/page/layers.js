@@ -40,14 +40,14 @@ export function drawLayers(stage, legend, arrays, answer, chosen) {
   stage.fade(entries.length > 0, chosen.corrupted);
   const missing = chosen.patches && !arrays["patches.centres"] || chosen.capsules && !arrays["capsules.positions"] ||
     (chosen.votes || chosen.voters) && !chosen.round;
-  if (missing) entries.push(["transparent", "This model has no patches, capsules or votes."]);
+  if (missing) entries.push(["transparent", "This model has no patches, capsules or votes.", false, chosen.offer()]);
   legend.hidden = !entries.length;
-  legend.replaceChildren(...entries.map(([background, text, scale]) => {
+  legend.replaceChildren(...entries.map(([background, text, scale, button]) => {
     const line = document.createElement("p");
     const mark = document.createElement("i");
     mark.style.background = background;
     mark.className = scale ? "scale" : "";
-    line.append(mark, text);
+    line.append(mark, text, ...(button ? [button] : []));
     return line;
   }));
   stage.draw();

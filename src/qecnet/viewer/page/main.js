@@ -178,7 +178,7 @@ function showLayers() {
   const round = count ? last.rounds.at(roundNumber, step) : null;
   const corrupted = last.header.view || Object.keys(CORRUPTIONS).some((name) => $(name).value !== (name === "points" ? "100" : "0"));
   const chosen = Object.fromEntries(LAYERS.map((name) => [name, $(`layer-${name}`).checked]));
-  drawLayers(stage, $("legend"), last.arrays, last.answer, { ...chosen, round, corrupted });
+  drawLayers(stage, $("legend"), last.arrays, last.answer, { ...chosen, round, corrupted, offer });
   if (!votes) return;
   sphere ??= new Sphere($("sphere"));
   $("step-name").textContent = step ? `after routing iteration ${step}` : "before routing";
@@ -199,6 +199,17 @@ function showLayers() {
   [...$("rounds").children].forEach((button, k) => button.setAttribute("aria-checked", k === Math.min(roundNumber, count - 1)));
   sphere.show(round);
   sphere.look(stage.camera);
+}
+
+// A button that chooses a model with patches, capsules and votes.
+function offer() {
+  const button = document.createElement("button");
+  Object.assign(button, { type: "button", id: "offer", textContent: `Use ${session.voting}` });
+  button.addEventListener("click", () => {
+    $("model").value = session.voting;
+    change();
+  });
+  return button;
 }
 
 function hovered(hit, event) {
