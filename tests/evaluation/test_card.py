@@ -40,6 +40,15 @@ def test_the_card_names_the_weights_it_started_from(run):
     assert "- **Started from** the weights of `results/first`" in write_card(run)
 
 
+def test_the_card_gives_the_options_that_training_needs(run):
+    command = "`qec train --settings settings.json{} --out RUN`"
+    assert command.format(" --data PATH") in write_card(run)
+    put_weights(run, Settings(config="upright", unlabelled="scanned_objects"))
+    assert command.format(" --data PATH --unlabelled-data PATH") in write_card(run)
+    put_weights(run, Settings(dataset="shapes"))
+    assert command.format("") in write_card(run)
+
+
 def test_the_card_names_the_data_of_the_runs_it_started_from(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
