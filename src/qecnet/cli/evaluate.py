@@ -197,7 +197,7 @@ def calibration(
     from qecnet.nn import Calibration
 
     name = measurement.model.settings.get("unlabelled")
-    if name and unlabelled_data is None:
+    if name not in (None, "", "shapes") and unlabelled_data is None:
         raise ValueError(f"{measurement.model.name}: was also trained on {name}; give it with --unlabelled-data")
     unlabelled = open_dataset(name, unlabelled_data) if name else None
     found = measure_calibration(measurement, rotations, unlabelled)

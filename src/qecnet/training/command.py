@@ -122,6 +122,8 @@ def train(
     chosen = folder.resumed_settings(given) if resume else make_settings(given)
     if not resume:
         folder.check_unused()
+    if chosen.unlabelled not in ("", "shapes") and unlabelled_data is None:
+        raise ValueError(f"unlabelled is {chosen.unlabelled!r}; give its folder with --unlabelled-data")
     shapes = open_dataset(chosen.dataset, data, per_class=chosen.per_class)
     for note in shapes.notes:
         typer.echo(f"note: {note}", err=True)
