@@ -44,7 +44,8 @@ from qecnet.evaluation import (
     read_result,
     summarize,
 )
-from qecnet.training.settings import make_settings, read_settings
+from qecnet.training import make_settings
+from qecnet.training.settings import read_settings
 
 R = TypeVar("R", bound=Result)
 ROOT = Path(__file__).parents[1]

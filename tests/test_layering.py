@@ -18,6 +18,8 @@ from qecnet.nn import list_networks
 Definition = TypeVar("Definition", ast.FunctionDef, ast.ClassDef)
 PACKAGE = Path(qecnet.__file__).parent
 REPO = Path(__file__).parents[1]
+OUTSIDE = [path for top in ("benchmarks", "examples", "docs") for path in sorted((REPO / top).rglob("*.py"))]
+"""Code that uses the package."""
 LAYERS = (REPO / "CONTRIBUTING.md").read_text().split("\n## Where things are\n")[1].split("\n## ")[0]
 ROWS = re.findall(r"^\| (`.*?) \| .* \| (.*?) \|$", LAYERS, re.MULTILINE)
 SHARED = {*re.findall(r"`(\w+)\.py`", LAYERS)}
@@ -127,6 +129,16 @@ def test_other_packages_are_imported_as_a_whole(module):
     assert not inner_imports(module, MODULES[module].read_text())
 
 
+def test_names_that_a_package_exports_are_imported_from_it():
+    """In benchmarks, examples and the documentation, too, which may also import from inside a package."""
+    for path in OUTSIDE:
+        for node in ast.walk(ast.parse(path.read_text())):
+            home = (node.module or "").rpartition(".")[0] if isinstance(node, ast.ImportFrom) else ""
+            if isinstance(node, ast.ImportFrom) and home in MODULES and home != "qecnet":
+                exported = exports(home) & {alias.name for alias in node.names}
+                assert not exported, f"{path.relative_to(REPO)} imports {sorted(exported)} from inside {home}"
+
+
 def test_a_package_exports_what_other_packages_import():
     for module, path in MODULES.items():
         for target, name in imported_modules(module, path.read_text()):
@@ -206,14 +218,10 @@ def test_only_nn_knows_which_networks_there_are():
 
 def test_an_exported_name_is_used_by_more_than_tests():
     """By the package itself, a benchmark, an example or a page of the documentation."""
-    sources = [
-        *PACKAGE.rglob("*.py"),
-        *(path for top in ("benchmarks", "examples", "docs") for path in (REPO / top).rglob("*.py")),
-    ]
     pages = " ".join(path.read_text() for path in [REPO / "README.md", *(REPO / "docs").glob("*.md")])
     code = re.findall(r"^```\w*\n.*?^```$|`[^`\n]+`", pages, re.MULTILINE | re.DOTALL)  # words of prose are no uses
     used = set(re.findall(r"\w+", " ".join(code)))
-    for path in sources:
+    for path in [*PACKAGE.rglob("*.py"), *OUTSIDE]:
         nodes = [*ast.walk(ast.parse(path.read_text()))]
         used |= {node.id for node in nodes if isinstance(node, ast.Name)}
         used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
