@@ -136,7 +136,7 @@ def train(
         frame_cache,
         split="train",
         folder=cache or _cache_folder(),
-        config=chosen.prepare(),
+        config=chosen.prepare_config(),
         subsamplings=chosen.subsamplings,
         keep=chosen.keep,
         thinnest=chosen.thinnest,

@@ -198,7 +198,7 @@ class Settings:
             raise ValueError(f"final_rank is {self.final_rank}; it reduces the network upright of full rank only")
         if self.only and not getattr(config, self.only):
             raise ValueError(f"{only}, a part that this network does not have; set {self.only} to true")
-        self.prepare()
+        self.prepare_config()
 
     def network_options(self) -> dict[str, Any]:
         """Get the settings that are fields of the network's configuration, for `create_network`."""
@@ -216,7 +216,7 @@ class Settings:
         """
         return create_network(self.config, classes, **self.network_options())
 
-    def prepare(self) -> PrepareConfig:
+    def prepare_config(self) -> PrepareConfig:
         """Get the configuration of the frames that the network reads."""
         candidates = find_network(self.config).network.reads_candidates
         return PrepareConfig(self.points, self.frames, self.method, sign=self.sign, candidates=candidates)
