@@ -148,7 +148,7 @@ def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]
 
 
 def _describe(answer: Answer, min_confidence: float) -> dict[str, Any]:
-    """What is kept of an answer: nothing that another run would give otherwise."""
+    """Describe an answer without what changes from run to run, such as its time."""
     row = _make_row(answer, min_confidence)
     return {name: row[name] for name in _COLUMNS}
 

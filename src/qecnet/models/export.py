@@ -68,7 +68,11 @@ class ExportModule(nn.Module):
         return said.activations, canonicalize(said.poses)
 
     def dynamic_shapes(self) -> tuple[dict[int, Any], ...]:
-        """Get the dynamic shapes for `torch.export.export`: the first axis of each input is the batch."""
+        """Get the dynamic shapes for `torch.export.export`.
+
+        Returns:
+            For each input, its dynamic axes; the first is the batch.
+        """
         count = len(INPUTS) + self.network.reads_candidates
         return ({0: torch.export.Dim("batch", min=1)},) * count
 

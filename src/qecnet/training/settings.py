@@ -201,7 +201,11 @@ class Settings:
         self.prepare_config()
 
     def network_options(self) -> dict[str, Any]:
-        """Get the settings that are fields of the network's configuration, for `create_network`."""
+        """Select the settings that are fields of the network's configuration.
+
+        Returns:
+            The options of `create_network`.
+        """
         options = vars(find_network(self.config).config)
         return {name: value for name, value in vars(self).items() if name in options}
 
@@ -217,7 +221,11 @@ class Settings:
         return create_network(self.config, classes, **self.network_options())
 
     def prepare_config(self) -> PrepareConfig:
-        """Get the configuration of the frames that the network reads."""
+        """Get the configuration of the frames that the network reads.
+
+        Returns:
+            The argument of `prepare`.
+        """
         candidates = find_network(self.config).network.reads_candidates
         return PrepareConfig(self.points, self.frames, self.method, sign=self.sign, candidates=candidates)
 
