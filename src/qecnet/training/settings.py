@@ -184,8 +184,10 @@ class Settings:
                 f"siamese is {self.siamese}; set it to 0, as the network {self.config} has its own pose loss"
             )
         if self.unlabelled and not network.reads_candidates:
+            able = [name for name in list_networks() if find_network(name).network.reads_candidates]
             raise ValueError(
-                f"unlabelled needs a network that reads candidates, such as upright; {self.config} does not"
+                f"unlabelled needs a network that reads candidates, and {self.config} does not; leave it empty, or set "
+                f"config to {' or '.join(able)}"
             )
         if self.views > 0 and not 0 < round(self.views * self.subsamplings) < self.subsamplings:
             raise ValueError(
@@ -195,7 +197,9 @@ class Settings:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
         config = replace(find_network(self.config).config, classes=1, **self.network_options())
         if self.final_rank and getattr(config, "summary_rank", 1):
-            raise ValueError(f"final_rank is {self.final_rank}; it reduces the network upright of full rank only")
+            raise ValueError(
+                f"final_rank is {self.final_rank}; set it to 0, as the network has no summaries of full rank to reduce"
+            )
         if self.only and not getattr(config, self.only):
             raise ValueError(f"{only}, a part that this network does not have; set {self.only} to true")
         self.prepare_config()
@@ -243,7 +247,7 @@ def make_settings(given: Mapping[str, Any]) -> Settings:
         ValueError: for an unknown name, or a value of the wrong type or range.
     """
     values = {name: check_setting(name, value) for name, value in given.items() if name not in _FORMER}
-    return Settings(**{**_preset(values.get("config", "paper")), **values})
+    return Settings(**{**_preset(values.get("config", Settings.config)), **values})
 
 
 def parse_run_settings(text: str) -> dict[str, Any]:
