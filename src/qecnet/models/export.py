@@ -143,7 +143,10 @@ def export_onnx(model: Model, path: Path) -> float:
     path.write_bytes(proto.SerializeToString())
     difference = largest_difference(model, path, [example_inputs(model, size) for size in (1, 3)])
     if not difference <= CLOSE:
-        raise ValueError(f"{path}: onnxruntime differs from PyTorch by {difference:.1e}, more than {CLOSE:.0e}")
+        raise ValueError(
+            f"{path}: onnxruntime differs from PyTorch by {difference:.1e}, more than {CLOSE:.0e}; install another "
+            "version of onnxruntime"
+        )
     return difference
 
 

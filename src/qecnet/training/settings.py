@@ -41,6 +41,7 @@ _RANGES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
     (("dropped", "smoothing", "ema", "validation", "views"), lambda x: 0 <= x < 1, "at least 0 and below 1"),
 )
 """Names of settings, what must hold for each of them, and the same in words."""
+_REMEDY = "give a TOML file with lines name = value, or the settings.json of a run"
 
 
 @dataclass(frozen=True)
@@ -271,9 +272,9 @@ def read_settings(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         return parse_run_settings(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
-        raise ValueError(f"{path}: cannot be opened ({system_reason(error)})") from error
+        raise ValueError(f"{path}: cannot be opened ({system_reason(error)}); {_REMEDY}") from error
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: is not a settings file ({error})") from error
+        raise ValueError(f"{path}: is not a settings file ({error}); {_REMEDY}") from error
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
