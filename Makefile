@@ -91,7 +91,8 @@ SEED ?= 0
 fuzz: $(READY)
 	$(TEST_ENV) $(BIN)/python -m benchmarks.fuzz --count $(COUNT) --seed $(SEED)
 
-# About half an hour on an idle machine; each prints its table and writes it to results/.
+# About half an hour on an idle machine; each prints its table and writes it to results/. With a checkout of another version,
+# also what users wait for against that version: make benchmark BEFORE=../before
 benchmark: $(READY)
 	$(BIN)/python -m benchmarks.bench_algebra
 	$(BIN)/python -m benchmarks.bench_read
@@ -109,6 +110,7 @@ benchmark: $(READY)
 	$(BIN)/python -m benchmarks.bench_views
 	$(BIN)/python -m benchmarks.bench_startup
 	$(BIN)/python -m benchmarks.hundred_poses
+	$(if $(BEFORE),$(BIN)/python -m benchmarks.bench_versions "$(BEFORE)")
 
 # Calibrate and measure modelnet40 (and with it upright) and modelnet10 after new weights were put into results/, and write all
 # results, figures and stored answers that depend on them. Takes more than an hour; the measurements of `qec evaluate`, except

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from benchmarks.measure import RESULTS
 
-from qecnet.training.settings import make_settings
+from qecnet.training import make_settings
 
 COMMON = {
     "dataset": "modelnet10",

@@ -17,8 +17,7 @@ from torch import Tensor
 
 from qecnet.datasets import make_furniture
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
-from qecnet.nn import QECConfig, QECNet, spread_loss
-from qecnet.nn.routing import Gradients
+from qecnet.nn import Gradients, QECConfig, QECNet, spread_loss
 
 FRAMES = PrepareConfig(points=2000, frames=256, method="centred")
 EPOCHS, BATCH, SEEDS, PER_CLASS = 12, 8, 3, 30

@@ -39,12 +39,13 @@ from qecnet.evaluation import (
     format_error,
     format_interval,
     format_percent,
-    name_network,
+    network_title,
     published_figures,
     read_result,
     summarize,
 )
-from qecnet.training.settings import make_settings, read_settings
+from qecnet.training import make_settings
+from qecnet.training.settings import read_settings
 
 R = TypeVar("R", bound=Result)
 ROOT = Path(__file__).parents[1]
@@ -136,7 +137,7 @@ def accuracy() -> str:
     published = next(row for row in published_figures().classification if row.method == "QEC")
     (ten,) = (row.accuracy for row in published_figures().robustness if (row.kind, row.level) == ("frames", 1))
     ours = [DASH, format_percent(ten), format_percent(published.nr), format_percent(published.ar)]
-    paper = [row[0] for row in rows].index(name_network("paper"))
+    paper = [row[0] for row in rows].index(network_title("paper"))
     rows.insert(paper + 1, ["QEC, as published ¹", *ours])
     head = ("", *(f"{name}, {pose}" for name in DATASETS.values() for pose in ("upright", "rotated")))
     rows[0][0] = f"**{rows[0][0]}**"
@@ -203,7 +204,7 @@ def budgets() -> str:
     rows = _rows("baselines.csv")
     common = Counter(float(row["allowed"]) for row in rows).most_common(1)
     for row in rows:
-        name = name_network(row["network"])
+        name = network_title(row["network"])
         row["network"], row["published"] = Figure(name), Figure(published.get(name, DASH))
         row["dataset"] = Figure(DATASETS.get(row["dataset"], row["dataset"]))
         row["longer"] = Figure(" (longer)" if float(row["allowed"]) > common[0][0] else "")
@@ -233,7 +234,7 @@ def learning_curves() -> str:
         ]
         epochs = ", ".join(str(epoch.epoch) for epoch in shown)
         rows.append(
-            [name_network(row["network"]), epochs, *(", ".join(map(format_percent, curve)) for curve in curves)]
+            [network_title(row["network"]), epochs, *(", ".join(map(format_percent, curve)) for curve in curves)]
         )
     return _table(("method", "after epoch", "training shapes", "held out, upright", "held out, rotated"), rows)
 

@@ -18,6 +18,8 @@ from qecnet.nn import list_networks
 Definition = TypeVar("Definition", ast.FunctionDef, ast.ClassDef)
 PACKAGE = Path(qecnet.__file__).parent
 REPO = Path(__file__).parents[1]
+OUTSIDE = [path for top in ("benchmarks", "examples", "docs") for path in sorted((REPO / top).rglob("*.py"))]
+"""Code that uses the package."""
 LAYERS = (REPO / "CONTRIBUTING.md").read_text().split("\n## Where things are\n")[1].split("\n## ")[0]
 ROWS = re.findall(r"^\| (`.*?) \| .* \| (.*?) \|$", LAYERS, re.MULTILINE)
 SHARED = {*re.findall(r"`(\w+)\.py`", LAYERS)}
@@ -127,6 +129,16 @@ def test_other_packages_are_imported_as_a_whole(module):
     assert not inner_imports(module, MODULES[module].read_text())
 
 
+def test_names_that_a_package_exports_are_imported_from_it():
+    """In benchmarks, examples and the documentation, too, which may also import from inside a package."""
+    for path in OUTSIDE:
+        for node in ast.walk(ast.parse(path.read_text())):
+            home = (node.module or "").rpartition(".")[0] if isinstance(node, ast.ImportFrom) else ""
+            if isinstance(node, ast.ImportFrom) and home in MODULES and home != "qecnet":
+                exported = exports(home) & {alias.name for alias in node.names}
+                assert not exported, f"{path.relative_to(REPO)} imports {sorted(exported)} from inside {home}"
+
+
 def test_a_package_exports_what_other_packages_import():
     for module, path in MODULES.items():
         for target, name in imported_modules(module, path.read_text()):
@@ -193,27 +205,31 @@ def test_imports_from_inside_a_package_are_found():
 
 
 def test_only_nn_knows_which_networks_there_are():
-    """Other packages import no class of a network, and compare no name of one; `Network` says what it can do."""
+    """Other packages import no class of a network; they neither compare names of networks nor name one in an error.
+
+    `Network` says what it can do.
+    """
     for module, path in MODULES.items():
         names = {name for target, name in imported_modules(module, path.read_text()) if target == "qecnet.nn"}
         assert not {name for name in names if name.endswith("Net")}, module
         if not module.startswith("qecnet.nn"):
             nodes = ast.walk(ast.parse(path.read_text()))
-            compared = [node for node in nodes if isinstance(node, ast.Compare) and "config" in ast.unparse(node)]
-            words = {word.value for node in compared for word in ast.walk(node) if isinstance(word, ast.Constant)}
-            assert not words & {*list_networks()}, module
+            found = [
+                constant.value
+                for node in nodes
+                if isinstance(node, ast.Raise) or (isinstance(node, ast.Compare) and "config" in ast.unparse(node))
+                for constant in ast.walk(node)
+                if isinstance(constant, ast.Constant)
+            ]
+            assert not {*re.findall(r"\w+", " ".join(map(str, found)))} & {*list_networks()}, module
 
 
 def test_an_exported_name_is_used_by_more_than_tests():
     """By the package itself, a benchmark, an example or a page of the documentation."""
-    sources = [
-        *PACKAGE.rglob("*.py"),
-        *(path for top in ("benchmarks", "examples", "docs") for path in (REPO / top).rglob("*.py")),
-    ]
-    used = set(
-        re.findall(r"\w+", " ".join(path.read_text() for path in [REPO / "README.md", *(REPO / "docs").glob("*.md")]))
-    )
-    for path in sources:
+    pages = " ".join(path.read_text() for path in [REPO / "README.md", *(REPO / "docs").glob("*.md")])
+    code = re.findall(r"^```\w*\n.*?^```$|`[^`\n]+`", pages, re.MULTILINE | re.DOTALL)  # words of prose are no uses
+    used = set(re.findall(r"\w+", " ".join(code)))
+    for path in [*PACKAGE.rglob("*.py"), *OUTSIDE]:
         nodes = [*ast.walk(ast.parse(path.read_text()))]
         used |= {node.id for node in nodes if isinstance(node, ast.Name)}
         used |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}

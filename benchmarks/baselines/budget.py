@@ -136,7 +136,7 @@ def train_within(
             open_dataset(dataset, data, per_class=settings.per_class),
             "train",
             cache,
-            settings.prepare(),
+            settings.prepare_config(),
             subsamplings=settings.subsamplings,
             keep=settings.keep,
             thinnest=settings.thinnest,

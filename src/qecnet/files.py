@@ -51,7 +51,7 @@ def replace_when_done(path: Path, mode: int | None = None) -> Iterator[Path]:
                 aside.chmod(stat.S_IMODE(mode))
         with name_write_errors(path):
             aside.replace(path)
-        _sync_folder(path.parent)
+        sync_folder(path.parent)
     finally:
         with suppress(OSError):
             aside.unlink(missing_ok=True)
@@ -209,8 +209,12 @@ def alone_in(folder: Path, *, wait: bool) -> Iterator[None]:
         os.close(handle)
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make sure that a renaming in the folder is on the disk, on systems that can; on others either file is whole."""
+def sync_folder(folder: Path) -> None:
+    """Make sure that a renaming in the folder is on the disk, on systems that can; on others either file is whole.
+
+    Args:
+        folder: the folder of the file that was renamed.
+    """
     with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:

@@ -12,7 +12,7 @@ from tests.nn.clouds import random_points
 
 from qecnet.algebra import multiply, random_quaternion
 from qecnet.datasets import make_shape
-from qecnet.evaluation import name_network, published_figures
+from qecnet.evaluation import network_title, published_figures
 from qecnet.geometry import OrientedPoints, PrepareConfig, prepare
 from qecnet.nn import count_parameters, create_network, cross_entropy, find_network, load_network, save_network
 from qecnet.testing import Kind, assert_invariant, equivariance_error
@@ -256,7 +256,7 @@ def shapes():
 def test_the_full_width_has_the_published_number_of_parameters(kind):
     full = count_parameters(create_network(kind, 40, frames=1024, width=1.0, reads=1024, **BANDS.get(kind, {})))
     table = {row.method: row.parameters for row in published_figures().classification}
-    published = table.get(name_network(kind)) or sum(a * b for widths in LAYERS[kind] for a, b in pairwise(widths))
+    published = table.get(network_title(kind)) or sum(a * b for widths in LAYERS[kind] for a, b in pairwise(widths))
     assert abs(full / published - 1) <= 0.2
     assert count_parameters(create_network(kind, 40)) < full / 2
 

@@ -74,7 +74,7 @@ def test_bad_input_gives_a_one_sentence_error(run, tmp_path):
         (("classification", empty), "holds no weights"),
         (("classification", tmp_path / "absent"), "there is no such folder"),
         (("rotation", run, "--data", empty), "shapes are generated, not read"),
-        (("rotation", run, "--dataset", "modelnet10"), "give their folder or zip with --data"),
+        (("rotation", run, "--dataset", "modelnet10"), "give the path of their folder or zip"),
         (("rotation", run, "--dataset", "modelnet10", "--data", tmp_path / "absent"), "absent"),
     ):
         found = evaluate(*arguments)

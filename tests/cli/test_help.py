@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from qecnet.cli.main import COMMANDS, app, load_command
+from qecnet.nn import find_network, list_networks
 
 QEC = Path(sys.executable).with_name("qec")
 
@@ -27,9 +29,9 @@ def help_of(*words):
     return " ".join(shown.output.split())
 
 
-@pytest.mark.parametrize("words", [*all_commands()], ids=" ".join)
+@pytest.mark.parametrize("words", [(), ("evaluate",), *all_commands()], ids=" ".join)
 def test_each_help_text_has_an_example(words):
-    assert f"Example: qec {' '.join(words)}" in help_of(*words)
+    assert " ".join(("Example: qec", *words)) in help_of(*words)
 
 
 def test_each_command_is_listed_with_its_summary():
@@ -45,6 +47,13 @@ def test_the_help_text_begins_with_the_summary(name, summary):
 @pytest.mark.parametrize("words", [*all_commands()], ids=" ".join)
 def test_help_shows_no_huge_limits(words):
     assert str(2**63 - 1) not in help_of(*words)
+
+
+def test_each_network_is_listed():
+    """In a text, as the registry would import torch."""
+    networks = [name for name in list_networks() if find_network(name).network.__module__.startswith("qecnet.")]
+    (listed,) = re.findall(r"Network: (.*?)\. Default", help_of("train"))
+    assert sorted(set(re.findall(r"\w+", listed)) - {"or"}) == sorted(networks)
 
 
 def test_brackets_in_help_are_text():

@@ -113,12 +113,16 @@ def test_a_damaged_run_is_refused(run, trained, name):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--dataset", "modelnet10"], "modelnet10 is read from files; give their folder or zip with --data"),
+        (["--dataset", "modelnet10"], "modelnet10 is read from files; give the path of their folder or zip"),
         (["--dataset", "modelnet10", "--data", "{}/absent"], "absent: there is no such folder or zip"),
         (["--dataset", "modelnet10", "--data", "{}/empty"], "empty: is an empty folder"),
         (["--dataset", "modelnet10", "--data", "{}/half.zip"], "half.zip: is not a complete zip file"),
         (["--dataset", "modelnet10", "--data", "{}/other"], "other: is not modelnet10, which has no class cat, dog"),
         (["--dataset", "shapes", "--data", "{}/empty"], "empty: shapes are generated, not read"),
+        (
+            ["--dataset", "shapes", "--config", "upright", "--set", "unlabelled=scanned_objects"],
+            "unlabelled is 'scanned_objects'; give its folder with --unlabelled-data",
+        ),
         (["--config", "ours"], f"config is 'ours'; it must be one of {', '.join(list_networks())}"),
         (["--set", "epochs=few"], "epochs is 'few'; it must be a whole number"),
         (["--set", "speed=1"], "speed is not a setting"),

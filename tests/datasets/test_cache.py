@@ -136,6 +136,15 @@ def test_changed_code_changes_the_file(tmp_path, whole, monkeypatch):
     assert build(tmp_path).path.name != whole[0]
 
 
+def test_the_finished_file_is_put_in_place_for_good(tmp_path, monkeypatch):
+    synced: list[list[str]] = []
+    monkeypatch.setattr(
+        cache_module, "sync_folder", lambda folder: synced.append([path.suffix for path in folder.iterdir()])
+    )
+    build(tmp_path)
+    assert synced == [[".frames"]]
+
+
 DAMAGE = {
     "a flipped bit": lambda b: b[:-5000] + bytes([b[-5000] ^ 1]) + b[-4999:],
     "a flipped bit in the header": lambda b: b[:40] + bytes([b[40] ^ 1]) + b[41:],

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +12,9 @@ from qecnet.evaluation import write_card
 from qecnet.files import as_json
 from qecnet.nn import FeatureConfig, FeatureNet, QECConfig, QECNet, save_network
 from qecnet.training import Settings, make_settings
+
+REPO = Path(__file__).parents[2]
+CARDS = sorted((REPO / "results").glob("*/CARD.md"))
 
 
 def put_weights(folder, settings):
@@ -34,10 +38,26 @@ def test_the_card_lists_what_was_not_measured(run):
     assert "class 9" in text
 
 
+@pytest.mark.parametrize("card", CARDS, ids=lambda path: path.parent.name)
+def test_cards_in_results_are_up_to_date(card, monkeypatch):
+    """After a change, `qec card` writes them again, in the checkout's folder: settings name other runs from there."""
+    monkeypatch.chdir(REPO)
+    assert write_card(card.parent) == card.read_text()
+
+
 def test_the_card_names_the_weights_it_started_from(run):
     assert "Started from" not in write_card(run)
     put_weights(run, Settings(start="results/first"))
     assert "- **Started from** the weights of `results/first`" in write_card(run)
+
+
+def test_the_card_gives_the_options_that_training_needs(run):
+    command = "`qec train --settings settings.json{} --out RUN`"
+    assert command.format(" --data PATH") in write_card(run)
+    put_weights(run, Settings(config="upright", unlabelled="scanned_objects"))
+    assert command.format(" --data PATH --unlabelled-data PATH") in write_card(run)
+    put_weights(run, Settings(dataset="shapes"))
+    assert command.format("") in write_card(run)
 
 
 def test_the_card_names_the_data_of_the_runs_it_started_from(tmp_path):

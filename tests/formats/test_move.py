@@ -11,7 +11,8 @@ from tests.kinds import as_mesh
 
 from qecnet.algebra import random_quaternion, to_matrix
 from qecnet.datasets import make_shape
-from qecnet.formats import Motion, move_bytes, move_file, read, write
+from qecnet.formats import Motion, move_file, read, write
+from qecnet.formats.move import move_bytes
 from qecnet.geometry import PointCloud
 
 MOTION = Motion(

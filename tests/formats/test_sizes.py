@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from tests.kinds import as_cloud
 
-from qecnet.formats import Motion, ReadError, move_bytes, move_file, read
+from qecnet.formats import Motion, ReadError, move_file, read
+from qecnet.formats.move import move_bytes
 
 NOTHING = Motion(np.eye(3), np.zeros(3), np.zeros(3))
 MB = 2**20

@@ -1,5 +1,6 @@
 """What a trained model says: of anything that holds a shape, in any pose, and of bad files."""
 
+import json
 import subprocess
 import sys
 from dataclasses import asdict, replace
@@ -100,6 +101,19 @@ def test_an_answer_has_all_fields(model, chair):
     assert answer.milliseconds > 0
     assert answer.label in repr(answer)
     answer.activations.requires_grad_()  # users may do anything with what they get
+
+
+def test_an_answer_is_described_in_json_with_lengths_in_its_own_units(model, chair):
+    answer = model.predict(chair)
+    near, far = (
+        json.loads(json.dumps(replace(answer, radius=radius).describe())) for radius in (0.0123456789, 1234.56789)
+    )
+    assert (near["radius"], far["radius"]) == (0.0123457, 1234.57)
+    assert {name for name in near if near[name] != far[name]} <= {"radius", "centre"}
+    assert (near["label"], near["second"], near["symmetry"]) == (answer.label, answer.second, answer.symmetry)
+    assert near["pose"] == pytest.approx(answer.pose.tolist(), abs=1e-5)
+    without = replace(answer, classes=("shape",), activations=torch.ones(1), poses=answer.poses[:1]).describe()
+    assert (without["label"], without["second"], without["scores"]) == (None, None, {})
 
 
 def test_a_symmetric_class_has_several_poses(model, chair):

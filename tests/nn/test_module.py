@@ -8,7 +8,8 @@ from tests.nn.clouds import random_cloud
 
 from qecnet.algebra import angular_distance, checking, multiply, random_quaternion
 from qecnet.compiled import use_compiled_operators
-from qecnet.nn import Capsules, Pooling, QECModule, TransformKernel, route
+from qecnet.nn import Capsules, Pooling, QECModule, route
+from qecnet.nn.kernel import TransformKernel
 from qecnet.nn.votes import cast_votes
 from qecnet.testing import Kind, assert_equivariant, equivariance_error
 

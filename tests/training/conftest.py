@@ -46,7 +46,7 @@ def cache(frames_folder):
         make_furniture(settings.per_class),
         "train",
         frames_folder,
-        settings.prepare(),
+        settings.prepare_config(),
         subsamplings=settings.subsamplings,
         workers=1,
         progress=False,

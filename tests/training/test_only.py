@@ -139,8 +139,8 @@ def test_the_final_rank_is_that_of_the_weights(tmp_path):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"config": "paper", "final_rank": 8}, "final_rank is 8; it reduces the network upright of full rank only"),
-        ({"config": "upright", "final_rank": 8, "summary_rank": 9}, "final_rank is 8; it reduces the network upright"),
+        ({"config": "paper", "final_rank": 8}, "final_rank is 8; set it to 0, as the network has no summaries"),
+        ({"config": "upright", "final_rank": 8, "summary_rank": 9}, "final_rank is 8; set it to 0"),
         ({"config": "upright", "final_rank": 257}, "final_rank is 257; it must be from 0 to 256"),
     ],
 )

@@ -16,7 +16,7 @@ def test_frames_of_views_look_toward_the_camera_and_those_of_whole_shapes_outwar
             dataset,
             "train",
             tmp_path,
-            tiny(sign=sign, method="centred").prepare(),
+            tiny(sign=sign, method="centred").prepare_config(),
             subsamplings=3,
             views=0.4,
             workers=1,

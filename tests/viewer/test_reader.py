@@ -72,7 +72,7 @@ def test_too_many_points_are_refused(monkeypatch):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits memory")
 def test_memory_is_limited(reader, monkeypatch):
-    monkeypatch.setattr(reader, "_seconds", 300.0)  # a busy machine would reach that limit first
+    monkeypatch.setattr(module, "_SECONDS", 300.0)  # a busy machine would reach that limit first
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("points.npy", "w") as member:
         header = {"descr": "|u1", "fortran_order": False, "shape": (100_000_000, 3)}
@@ -100,7 +100,7 @@ def test_a_failed_start_is_retried(monkeypatch):
 def test_time_is_limited(reader, monkeypatch):
     reader.read("a.xyz", POINTS)
     process = reader._process
-    monkeypatch.setattr(reader, "_seconds", 0.0)
+    monkeypatch.setattr(module, "_SECONDS", 0.0)
     with pytest.raises(ValueError, match="could not be read within 0 seconds"):
         reader.read("a.xyz", b"0 0 1\n" * 200_000)
     assert not process.is_alive()

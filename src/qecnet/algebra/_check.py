@@ -29,7 +29,11 @@ def checking() -> Iterator[None]:
 
 
 def is_checking() -> bool:
-    """Whether values are checked here: inside `checking()`, and not in compiled code."""
+    """Find out whether values are checked here.
+
+    Returns:
+        True inside `checking()`, except in code that torch compiles.
+    """
     return not torch.compiler.is_compiling() and _checking.get()
 
 

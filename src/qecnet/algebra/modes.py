@@ -7,7 +7,11 @@ import torch
 
 
 def is_exporting() -> bool:
-    """Whether a graph is being exported for other runtimes, which should have few and plain operations."""
+    """Find out whether a graph is being exported for other runtimes, which should have few and plain operations.
+
+    Returns:
+        True inside `torch.export.export` and while tracing.
+    """
     return torch.compiler.is_exporting() or bool(torch.jit.is_tracing())  # type: ignore[attr-defined,no-untyped-call]
 
 

@@ -220,7 +220,11 @@ class Journal:
         return ""
 
     def pending(self) -> Iterator[str]:
-        """The files that are pending, in order, without those that are recorded in the meantime."""
+        """List the files that are pending, without those that are recorded in the meantime.
+
+        Yields:
+            Their paths, in order.
+        """
         last = b""
         while True:
             query = f"SELECT file FROM files WHERE {_PENDING} AND file > ? ORDER BY file LIMIT {_PAGE}"
@@ -245,13 +249,21 @@ class Journal:
             self._base.execute(update, [row, _encode(error), os.fsencode(file)])
 
     def count_failed(self) -> int:
-        """How many files have failed."""
+        """Count the files that have failed.
+
+        Returns:
+            Their number.
+        """
         with self._errors():
             count: int = self._base.execute("SELECT count(*) FROM files WHERE error IS NOT NULL").fetchone()[0]
         return count
 
     def rows(self) -> Iterator[tuple[bytes, int, Row]]:
-        """Key, modification time and row of each file that is done or failed, sorted by key."""
+        """Read the rows of files that are done or failed.
+
+        Yields:
+            Key, modification time and row of each file, sorted by key.
+        """
         query = "SELECT file, modified, row, error FROM files WHERE row IS NOT NULL OR error IS NOT NULL ORDER BY file"
         with self._errors():
             for key, modified, row, error in self._base.execute(query):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Iterable, Iterator
 from functools import partial
@@ -24,8 +23,6 @@ if TYPE_CHECKING:
     from qecnet.models import Answer, Failure
 
 UNKNOWN = "unknown"
-_SCORE_DIGITS, _POSE_DIGITS = 4, 5
-"""Decimals that do not depend on the other files of a batch."""
 _COLUMNS: Columns = {
     "label": "text",
     "guess": "text",
@@ -126,29 +123,15 @@ def _report_failures(results: Iterable[Answer | Failure], failed: list[Failure])
 def _make_row(result: Answer | Failure, min_confidence: float) -> dict[str, Any]:
     if result.error is not None:
         return {"file": result.name, "error": result.error}
-    guess = result.label if result.has_classes else None
-    confidence = result.confidence
-    scores = result.scores if result.has_classes else {}
-    decimals = _POSE_DIGITS - math.floor(math.log10(result.radius))  # of lengths, in the units of the file
-    return {
-        "file": result.name,
-        "label": guess if confidence >= min_confidence else UNKNOWN,
-        "guess": guess,
-        "confidence": round(confidence, _SCORE_DIGITS),
-        "second": result.second,
-        "pose": [round(value, _POSE_DIGITS) for value in result.pose.tolist()],
-        "up": [round(value, _POSE_DIGITS) for value in result.up.tolist()],
-        "centre": [round(value, decimals) for value in result.centre.tolist()],
-        "radius": round(result.radius, decimals),
-        "symmetry": result.symmetry,
-        "candidates": [candidate.describe() for candidate in result.likely_candidates()],
-        "milliseconds": round(result.milliseconds, 1),
-        "scores": {label: round(score, _SCORE_DIGITS) for label, score in scores.items()},
-    }
+    found = result.describe()
+    guess = found.pop("label")
+    label = guess if result.confidence >= min_confidence else UNKNOWN
+    time = round(result.milliseconds, 1)
+    return {"file": result.name, "label": label, "guess": guess, **found, "milliseconds": time}
 
 
 def _describe(answer: Answer, min_confidence: float) -> dict[str, Any]:
-    """What is kept of an answer: nothing that another run would give otherwise."""
+    """Describe an answer without what changes from run to run, such as its time."""
     row = _make_row(answer, min_confidence)
     return {name: row[name] for name in _COLUMNS}
 

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from qecnet.datasets import Dataset
     from qecnet.evaluation import Measurement, Result
 
-app = typer.Typer(help="Measure a trained model.", add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+_HELP = """Measure a trained model.
+
+Example: qec evaluate classification runs/x --data PATH
+"""
+app = typer.Typer(help=_HELP, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 
 ProtocolOption = Annotated[
     Literal["both", "paper", "strict"],
@@ -27,7 +31,7 @@ ProtocolOption = Annotated[
     ),
 ]
 RotationsOption = Annotated[
-    int, typer.Option(min=1, metavar="INTEGER", help="Number of rotated views of each shape, e.g. 3.")
+    int, typer.Option(min=1, metavar="INTEGER", help="Number of random rotations of each shape, e.g. 3.")
 ]
 
 
@@ -43,9 +47,7 @@ def _common(
     seed: Seed = 0,
     workers: Annotated[
         int | None,
-        typer.Option(
-            min=1, metavar="INTEGER", help="Number of processes; one per core by default.", show_default=False
-        ),
+        typer.Option(min=1, metavar="INTEGER", help="Number of processes. Default: one per core.", show_default=False),
     ] = None,
     per_class: Annotated[
         int | None,
@@ -197,7 +199,7 @@ def calibration(
     from qecnet.nn import Calibration
 
     name = measurement.model.settings.get("unlabelled")
-    if name and unlabelled_data is None:
+    if name not in (None, "", "shapes") and unlabelled_data is None:
         raise ValueError(f"{measurement.model.name}: was also trained on {name}; give it with --unlabelled-data")
     unlabelled = open_dataset(name, unlabelled_data) if name else None
     found = measure_calibration(measurement, rotations, unlabelled)

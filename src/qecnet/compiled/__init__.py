@@ -38,7 +38,11 @@ def use_compiled_operators(on: bool = True) -> bool:
 
 
 def is_compiled() -> bool:
-    """Whether compiled operators are in use."""
+    """Find out whether compiled operators are in use.
+
+    Returns:
+        True if they were built for this machine and are not switched off.
+    """
     return _on and _library() is not None
 
 

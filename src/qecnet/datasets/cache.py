@@ -25,7 +25,7 @@ from torch import Tensor
 from qecnet.datasets._cache_build import Task, records
 from qecnet.datasets._cache_file import Layout, good_records, is_whole, read_layout, sealed
 from qecnet.datasets.dataset import Dataset, Item
-from qecnet.files import alone_in
+from qecnet.files import alone_in, sync_folder
 from qecnet.fingerprint import code_hash
 from qecnet.geometry import MOST_CANDIDATES, OrientedPoints, PrepareConfig
 from qecnet.workers import leave_unguarded_script
@@ -206,3 +206,4 @@ def _build(path: Path, layout: Layout, items: Sequence[Item], task: Task, worker
                 bar.advance(shown)
         os.fsync(file.fileno())
     part.replace(path)
+    sync_folder(path.parent)

@@ -46,7 +46,11 @@ class Item:
     source: Source
 
     def load(self) -> Mesh | PointCloud:
-        """Load the shape as it is stored, in its own coordinates."""
+        """Load the shape as it is stored.
+
+        Returns:
+            The shape, in its own coordinates.
+        """
         return self.source.load()
 
     def load_cloud(self, count: int = 10_000, *, generator: torch.Generator | int = 0) -> PointCloud:

@@ -31,10 +31,10 @@ def open_dataset(name: str, path: str | os.PathLike[str] | None = None, *, per_c
     """
     if name == "shapes":
         if path is not None:
-            raise ValueError(f"{path}: shapes are generated, not read; omit --data, or name another --dataset")
+            raise ValueError(f"{path}: shapes are generated, not read; give no path, or the name of another dataset")
         return make_furniture(per_class)
     if path is None:
-        raise ValueError(f"{name} is read from files; give their folder or zip with --data")
+        raise ValueError(f"{name} is read from files; give the path of their folder or zip")
     path = Path(path)
     if not path.exists():
         raise ValueError(f"{path}: there is no such folder or zip; give the path of a dataset")

@@ -23,7 +23,14 @@ class SymmetryGroup:
     order: int | None
 
     def elements(self) -> NDArray[np.float64]:
-        """The rotations of a finite group, the identity first, as quaternions (order, 4) WXYZ."""
+        """List the rotations of a finite group.
+
+        Returns:
+            (order, 4) quaternions, WXYZ, the identity first.
+
+        Raises:
+            ValueError: if the group is continuous.
+        """
         if self.order is None:
             raise ValueError("a continuous symmetry group has infinitely many elements; check `order` first")
         half = np.pi * np.arange(self.order) / self.order

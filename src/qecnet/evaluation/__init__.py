@@ -46,7 +46,7 @@ from qecnet.evaluation.retrieval import measure_retrieval
 from qecnet.evaluation.robustness import measure_robustness
 from qecnet.evaluation.rotation import measure_rotation
 from qecnet.evaluation.rows import open_unfinished
-from qecnet.evaluation.run import EvaluatedRun, name_network
+from qecnet.evaluation.run import EvaluatedRun, network_title
 from qecnet.evaluation.summary import (
     MODE_NAMES,
     SummaryTable,
@@ -98,7 +98,7 @@ __all__ = [
     "measure_robustness",
     "measure_rotation",
     "measure_views",
-    "name_network",
+    "network_title",
     "open_unfinished",
     "published_figures",
     "read_result",

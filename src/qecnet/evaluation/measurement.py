@@ -120,7 +120,10 @@ class Measurement:
         model, dataset = self.model, self.dataset
         classes = tuple(name for name in dataset.classes if name in model.classes)
         if not classes:
-            raise ValueError(f"{dataset.name}: shares no class with the weights {model.name} ({model.classes[0]}, …)")
+            raise ValueError(
+                f"{dataset.name}: shares no class with the weights {model.name} ({model.classes[0]}, …); "
+                "give another dataset"
+            )
         items = dataset.items(split)
         numbers = range(len(items)) if shapes is None else shapes
         return classes, [n for n in numbers if dataset.classes[items[n].label] in classes]

@@ -84,5 +84,9 @@ class PublishedFigures:
 
 @cache
 def published_figures() -> PublishedFigures:
-    """Read the published figures from the package's data."""
+    """Read the published figures from the package's data.
+
+    Returns:
+        All figures; the file is read once.
+    """
     return decode_file(Path(__file__).with_name("published.json"), PublishedFigures)

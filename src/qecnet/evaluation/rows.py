@@ -37,7 +37,7 @@ def hash_inputs(model: Model, dataset: Dataset, split: str, shapes: Sequence[int
         SHA-256, in hexadecimal.
     """
     code = [
-        *(code_hash(f"qecnet.{room}", "*.py") for room in ("algebra", "geometry", "nn")),
+        *(code_hash(f"qecnet.{room}", "**/*.py") for room in ("algebra", "geometry", "nn")),
         code_hash("qecnet.compiled", "*.cpp", "*.h"),
         code_hash("qecnet.datasets", "dataset.py", "transforms.py", "camera_views.py"),
         code_hash("qecnet.models", "inputs.py"),

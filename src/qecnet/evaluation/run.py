@@ -13,7 +13,7 @@ from qecnet.outcome import Epoch, TrainingOutcome
 from qecnet.schema import decode_file, decode_lines
 
 
-def name_network(config: str) -> str:
+def network_title(config: str) -> str:
     """Get what tables call a network.
 
     Args:
@@ -98,7 +98,7 @@ class EvaluatedRun:
     @property
     def title(self) -> str:
         """What the network is called, whatever its loss was."""
-        name = name_network(self.settings.config)
+        name = network_title(self.settings.config)
         return f"{name}, no canonicalisation" if self.kind == "var" else name
 
     @property

@@ -48,7 +48,11 @@ class SummaryTable:
     labels: int = 1
 
     def to_markdown(self) -> str:
-        """Format the table as Markdown, without its title."""
+        """Format the table as Markdown.
+
+        Returns:
+            Its lines, without the title.
+        """
         rule = ["---"] * self.labels + ["---:"] * (len(self.head) - self.labels)
         return "\n".join(f"| {' | '.join(cells)} |" for cells in (self.head, rule, *self.rows))
 

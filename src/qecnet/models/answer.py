@@ -38,7 +38,7 @@ class Candidate(NamedTuple):
             The attributes by name, the numbers rounded.
         """
         return {
-            "pose": [round(value, _POSE_DIGITS) for value in self.pose.tolist()],
+            "pose": _rounded(self.pose),
             "probability": round(self.probability, _PROBABILITY_DIGITS),
             "any_azimuth": self.any_azimuth,
         }
@@ -208,6 +208,28 @@ class Answer:
         """The class of the second most activated capsule; None if there is only one class."""
         return next(iter([*self.scores][1:]), None)
 
+    def describe(self) -> dict[str, Any]:
+        """Describe the answer as the commands and the page give it in JSON.
+
+        Returns:
+            The properties by name, the numbers rounded to decimals that do not depend on other shapes; without the name
+            and the time. For a model without classes, `label` is None and `scores` is empty.
+        """
+        decimals = _POSE_DIGITS - math.floor(math.log10(self.radius))  # of lengths, in the shape's own units
+        scores = self.scores if self.has_classes else {}
+        return {
+            "label": self.label if self.has_classes else None,
+            "confidence": round(self.confidence, _PROBABILITY_DIGITS),
+            "second": self.second,
+            "pose": _rounded(self.pose),
+            "up": _rounded(self.up),
+            "centre": _rounded(self.centre, decimals),
+            "radius": round(self.radius, decimals),
+            "symmetry": self.symmetry,
+            "candidates": [candidate.describe() for candidate in self.likely_candidates()],
+            "scores": {label: round(score, _PROBABILITY_DIGITS) for label, score in scores.items()},
+        }
+
     def __repr__(self) -> str:
         w, x, y, z = self.pose.tolist()
         pose = f"[{w:.3f}, {x:.3f}, {y:.3f}, {z:.3f}]"
@@ -264,6 +286,10 @@ class Alignment:
             (..., 3), float64.
         """
         return self.scale * rotate(self.rotation, points.double()) + self.translation
+
+
+def _rounded(values: Tensor, decimals: int = _POSE_DIGITS) -> list[float]:
+    return [round(value, decimals) for value in values.tolist()]
 
 
 def _shared_symmetry(pose: Tensor, candidates: Sequence[Candidate]) -> SymmetryGroup:

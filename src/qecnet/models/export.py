@@ -68,7 +68,11 @@ class ExportModule(nn.Module):
         return said.activations, canonicalize(said.poses)
 
     def dynamic_shapes(self) -> tuple[dict[int, Any], ...]:
-        """Get the dynamic shapes for `torch.export.export`: the first axis of each input is the batch."""
+        """Get the dynamic shapes for `torch.export.export`.
+
+        Returns:
+            For each input, its dynamic axes; the first is the batch.
+        """
         count = len(INPUTS) + self.network.reads_candidates
         return ({0: torch.export.Dim("batch", min=1)},) * count
 
@@ -139,7 +143,10 @@ def export_onnx(model: Model, path: Path) -> float:
     path.write_bytes(proto.SerializeToString())
     difference = largest_difference(model, path, [example_inputs(model, size) for size in (1, 3)])
     if not difference <= CLOSE:
-        raise ValueError(f"{path}: onnxruntime differs from PyTorch by {difference:.1e}, more than {CLOSE:.0e}")
+        raise ValueError(
+            f"{path}: onnxruntime differs from PyTorch by {difference:.1e}, more than {CLOSE:.0e}; install another "
+            "version of onnxruntime"
+        )
     return difference
 
 

@@ -112,12 +112,12 @@ def _is_view(points: Values, others: Values, guesses: Sequence[_Motion]) -> bool
 
 
 def _choose(points: Values, most: int) -> Values:
-    """At most that many of the points, the same ones in any pose."""
+    """Choose at most that many of the points, the same ones in any pose."""
     return points[np.random.default_rng(0).permutation(len(points))[:most]]
 
 
 def _frame(cloud: PointCloud) -> _Motion:
-    """From the coordinates of a normalised cloud to the user's."""
+    """Get the motion from the coordinates of a normalised cloud to the user's."""
     return _Motion(cloud.scale, np.eye(3), cloud.centre.numpy())
 
 

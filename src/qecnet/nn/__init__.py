@@ -5,7 +5,7 @@ Poses are quaternions, WXYZ, Hamilton, unit; a capsule of activation 0 is masked
 
 from .capsules import Capsules, Pooling
 from .features import FeatureConfig, FeatureNet, Neighbourhood
-from .kernel import Nonlinearity, TransformKernel
+from .kernel import Nonlinearity
 from .losses import cross_entropy, rotation_loss, spread_loss, upright_distance
 from .module import QECModule
 from .paper import PatchOrigin, QECConfig, QECNet
@@ -58,7 +58,6 @@ __all__ = [
     "QECNet",
     "RegisteredNetwork",
     "Routed",
-    "TransformKernel",
     "UprightConfig",
     "UprightNet",
     "VotingRound",

@@ -215,7 +215,7 @@ def see_neighbours(up: Tensor, positions: Tensor, normals: Tensor, neighbours: T
 
 
 def level_part(vectors: Tensor, up: Tensor) -> Tensor:
-    """What of vectors (..., 3) is across up (..., 3)."""
+    """Compute the components of vectors (..., 3) that are perpendicular to up (..., 3), which has length 1."""
     return vectors - (vectors * up).sum(-1, keepdim=True) * up
 
 

@@ -54,7 +54,11 @@ class Ballot(CloudRows):
     poses: Tensor
 
     def best_pose(self) -> Tensor:
-        """The pose of the class with the highest score. (clouds, 4), WXYZ"""
+        """Select the pose of the class with the highest score.
+
+        Returns:
+            (clouds, 4), WXYZ.
+        """
         return self.poses[torch.arange(self.scores.shape[0], device=self.scores.device), self.scores.argmax(-1)]
 
 

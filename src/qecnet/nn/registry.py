@@ -145,7 +145,14 @@ class Network(nn.Module, ABC):
         """Trade a little accuracy for speed, if the network supports it; does nothing by default."""
 
     def without_classes(self) -> "Network":
-        """Copy the network with one class, for orientations only; a ValueError unless the network supports it."""
+        """Copy the network with one class, for orientations only.
+
+        Returns:
+            The copy.
+
+        Raises:
+            ValueError: unless the network supports it.
+        """
         raise ValueError(f"{self.title}: this network predicts no orientations without classes")
 
     def reduced(self, clouds: Iterable[OrientedPoints], rank: int) -> "Network":
@@ -227,7 +234,11 @@ def register_network(
 
 
 def list_networks() -> list[str]:
-    """The names that `create_network` knows."""
+    """List the names of the registered networks, for `create_network`.
+
+    Returns:
+        The names, in the order in which they were registered.
+    """
     return list(_NETWORKS)
 
 

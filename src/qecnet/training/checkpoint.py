@@ -77,7 +77,10 @@ def load_checkpoint(path: Path, state: State, origin: dict[str, Any]) -> None:
     for name, value in then.items():
         if origin[name] != value:
             before, now = (reprlib.repr(one) for one in (value, origin[name]))
-            raise ValueError(f"{path}: was trained on different {name} ({before}) from those given now ({now})")
+            raise ValueError(
+                f"{path}: was trained on different {name} ({before}) from those given now ({now}); give the same "
+                "data, or start a new run"
+            )
     try:
         for part, network in state._parts().items():
             network.load_state_dict(_below(tensors, part))

@@ -35,7 +35,8 @@ def train(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="modelnet10 (default), modelnet40, shapes (needs no --data), or a name for your own folder.",
+            help="modelnet10, modelnet40, shapes (needs no --data), or a name for your own folder. "
+            "Default: modelnet10.",
         ),
     ] = None,
     data: Annotated[
@@ -49,7 +50,7 @@ def train(
         typer.Option(metavar="FOLDER", help="Folder of the dataset in the setting unlabelled, e.g. scanned_objects."),
     ] = None,
     config: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Network: paper (default), features or upright.")
+        str | None, typer.Option(metavar="NAME", help="Network: features, paper or upright. Default: paper.")
     ] = None,
     start: Annotated[
         str | None,
@@ -77,16 +78,14 @@ def train(
     ] = False,
     cache: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FOLDER", help="Folder of computed frames, shared by all runs; by default ~/.cache/qecnet."
-        ),
+        typer.Option(metavar="FOLDER", help="Folder of computed frames, shared by all runs. Default: ~/.cache/qecnet."),
     ] = None,
     workers: Annotated[
         int,
         typer.Option(
             min=1,
             metavar="INTEGER",
-            help="Number of processes that compute frames; by default one per core.",
+            help="Number of processes that compute frames. Default: one per core.",
             show_default=False,
         ),
     ] = os.cpu_count() or 1,
@@ -122,6 +121,8 @@ def train(
     chosen = folder.resumed_settings(given) if resume else make_settings(given)
     if not resume:
         folder.check_unused()
+    if chosen.unlabelled not in ("", "shapes") and unlabelled_data is None:
+        raise ValueError(f"unlabelled is {chosen.unlabelled!r}; give its folder with --unlabelled-data")
     shapes = open_dataset(chosen.dataset, data, per_class=chosen.per_class)
     for note in shapes.notes:
         typer.echo(f"note: {note}", err=True)
@@ -134,7 +135,7 @@ def train(
         frame_cache,
         split="train",
         folder=cache or _cache_folder(),
-        config=chosen.prepare(),
+        config=chosen.prepare_config(),
         subsamplings=chosen.subsamplings,
         keep=chosen.keep,
         thinnest=chosen.thinnest,

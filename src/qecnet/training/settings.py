@@ -41,6 +41,7 @@ _RANGES: tuple[tuple[tuple[str, ...], Callable[[float], bool], str], ...] = (
     (("dropped", "smoothing", "ema", "validation", "views"), lambda x: 0 <= x < 1, "at least 0 and below 1"),
 )
 """Names of settings, what must hold for each of them, and the same in words."""
+_REMEDY = "give a TOML file with lines name = value, or the settings.json of a run"
 
 
 @dataclass(frozen=True)
@@ -186,8 +187,10 @@ class Settings:
                 f"siamese is {self.siamese}; set it to 0, as the network {self.config} has its own pose loss"
             )
         if self.unlabelled and not network.reads_candidates:
+            able = [name for name in list_networks() if find_network(name).network.reads_candidates]
             raise ValueError(
-                f"unlabelled needs a network that reads candidates, such as upright; {self.config} does not"
+                f"unlabelled needs a network that reads candidates, and {self.config} does not; leave it empty, or set "
+                f"config to {' or '.join(able)}"
             )
         if self.views > 0 and not 0 < round(self.views * self.subsamplings) < self.subsamplings:
             raise ValueError(
@@ -197,13 +200,19 @@ class Settings:
             raise ValueError("subsamplings is 1; the siamese loss compares two of them, so set it to at least 2")
         config = replace(find_network(self.config).config, classes=1, **self.network_options())
         if self.final_rank and getattr(config, "summary_rank", 1):
-            raise ValueError(f"final_rank is {self.final_rank}; it reduces the network upright of full rank only")
+            raise ValueError(
+                f"final_rank is {self.final_rank}; set it to 0, as the network has no summaries of full rank to reduce"
+            )
         if self.only and not getattr(config, self.only):
             raise ValueError(f"{only}, a part that this network does not have; set {self.only} to true")
-        self.prepare()
+        self.prepare_config()
 
     def network_options(self) -> dict[str, Any]:
-        """Get the settings that are fields of the network's configuration, for `create_network`."""
+        """Select the settings that are fields of the network's configuration.
+
+        Returns:
+            The options of `create_network`.
+        """
         options = vars(find_network(self.config).config)
         return {name: value for name, value in vars(self).items() if name in options}
 
@@ -218,8 +227,12 @@ class Settings:
         """
         return create_network(self.config, classes, **self.network_options())
 
-    def prepare(self) -> PrepareConfig:
-        """Get the configuration of the frames that the network reads."""
+    def prepare_config(self) -> PrepareConfig:
+        """Get the configuration of the frames that the network reads.
+
+        Returns:
+            The argument of `prepare`.
+        """
         candidates = find_network(self.config).network.reads_candidates
         return PrepareConfig(self.points, self.frames, self.method, sign=self.sign, candidates=candidates)
 
@@ -237,7 +250,7 @@ def make_settings(given: Mapping[str, Any]) -> Settings:
         ValueError: for an unknown name, or a value of the wrong type or range.
     """
     values = {name: check_setting(name, value) for name, value in given.items() if name not in _FORMER}
-    return Settings(**{**_preset(values.get("config", "paper")), **values})
+    return Settings(**{**_preset(values.get("config", Settings.config)), **values})
 
 
 def parse_run_settings(text: str) -> dict[str, Any]:
@@ -261,9 +274,9 @@ def read_settings(path: Path) -> dict[str, Any]:
         text = path.read_text(encoding="utf-8")
         return parse_run_settings(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
-        raise ValueError(f"{path}: cannot be opened ({system_reason(error)})") from error
+        raise ValueError(f"{path}: cannot be opened ({system_reason(error)}); {_REMEDY}") from error
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: is not a settings file ({error})") from error
+        raise ValueError(f"{path}: is not a settings file ({error}); {_REMEDY}") from error
 
 
 def parse_setting(text: str) -> tuple[str, Any]:

@@ -25,8 +25,7 @@ _START_SECONDS = 120.0
 class UploadReader:
     """Parses one upload after the other in a process, which is killed and restarted when one takes too long."""
 
-    def __init__(self, seconds: float = _SECONDS) -> None:
-        self._seconds = seconds
+    def __init__(self) -> None:
         self._reading = Lock()
         self._closing = Lock()
         self._process: BaseProcess | None = None
@@ -49,7 +48,7 @@ class UploadReader:
             except TimeoutError:
                 self.close()
                 raise ValueError(
-                    f"{name}: could not be read within {self._seconds:g} seconds; upload a smaller file"
+                    f"{name}: could not be read within {_SECONDS:g} seconds; upload a smaller file"
                 ) from None
             except (EOFError, OSError):
                 self.close()
@@ -86,7 +85,7 @@ class UploadReader:
         pipe = self._pipe or self._start()
         pipe.send_bytes(name.encode())
         pipe.send_bytes(data)
-        if not pipe.poll(self._seconds):
+        if not pipe.poll(_SECONDS):
             raise TimeoutError
         return pipe.recv_bytes()
 

@@ -165,18 +165,8 @@ class _Slot:
 
 
 def _answer(answer: Answer) -> dict[str, Any]:
-    return {
-        "label": answer.label,
-        "confidence": answer.confidence,
-        "scores": answer.scores,
-        "pose": answer.pose.tolist(),
-        "symmetry": answer.symmetry,
-        "centre": answer.centre.tolist(),
-        "up_confidence": answer.up_confidence,
-        "candidates": [
-            one.describe() for one in answer.verified[:_MOST_CANDIDATES] if one.probability >= _LEAST_PROBABILITY
-        ],
-    }
+    shown = [one.describe() for one in answer.verified[:_MOST_CANDIDATES] if one.probability >= _LEAST_PROBABILITY]
+    return {**answer.describe(), "label": answer.label, "up_confidence": answer.up_confidence, "candidates": shown}
 
 
 def _counts(observation: Observation, cloud: PointCloud) -> dict[str, int]:

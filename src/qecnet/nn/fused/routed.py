@@ -19,7 +19,7 @@ class _Setting(NamedTuple):
     exponent: float
 
     def numbers(self) -> tuple[int, int, float, int]:
-        """As C++ takes them, and the number of threads."""
+        """Get the numbers that the C++ operator takes for these settings, the last of them the number of threads."""
         return self.iterations, get_args(Weighting).index(self.weighting), float(self.exponent), torch.get_num_threads()
 
 
