@@ -313,7 +313,9 @@ def test_failed_alignment_gives_a_one_sentence_error(run, folder):
     assert not (folder / "out.ply").exists()
 
 
-@pytest.mark.parametrize("factors", [(1e-200, 1e200), (1e200, 1e-200), (1e200, 1e200)])
+@pytest.mark.parametrize(
+    "factors", [(1e-200, 1e200), (1e200, 1e-200), (1e200, 1e200), (1e-200, 1e-200), (1e-310, 1e-310)]
+)
 @pytest.mark.parametrize("options", [(), ("--scale", "--refine"), ("--json",)])
 def test_sizes_beyond_all_measure_give_a_one_sentence_error(run, folder, chair, factors, options):
     points = chair.sample(500, torch.Generator().manual_seed(0)).points.double()

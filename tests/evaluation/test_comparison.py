@@ -44,6 +44,17 @@ def test_each_method_of_table_1_has_its_run(tmp_path):
     assert (rows["RIConv++"].published, rows["RIConv++"].published_ar) == (None, None)
 
 
+def test_only_the_network_that_canonicalises_has_a_variant_without(tmp_path):
+    kinds = {}
+    for kind in ("paper", "features", "upright", "dgcnn"):
+        run = run_of(tmp_path / kind, kind, "modelnet10", "classification")
+        assert run.kind == kind
+        settings = json.loads((run.folder / "settings.json").read_text())
+        (run.folder / "settings.json").write_text(json.dumps(settings | {"canonicalize": False}))
+        kinds[kind] = EvaluatedRun(run.folder).kind
+    assert kinds == {"paper": "var", "features": "features", "upright": "upright", "dgcnn": "dgcnn"}
+
+
 def test_each_method_of_table_2_has_its_errors(tmp_path):
     upright = run_of(tmp_path / "it_net", "it_net", "modelnet10", "rotation")
     aligned, ours = (

@@ -104,7 +104,9 @@ class EvaluatedRun:
     @property
     def kind(self) -> str:
         """The configuration; the paper's network without canonicalisation is its "Var."."""
-        return self.settings.config if self.settings.canonicalize else "var"
+        config = self.settings.config
+        could = config in list_networks() and hasattr(find_network(config).config, "canonicalize")
+        return "var" if could and not self.settings.canonicalize else config
 
     @property
     def has_poses(self) -> bool:

@@ -221,8 +221,8 @@ class Model:
             The motion from source to target, and the predictions for both.
 
         Raises:
-            ValueError: as in `predict`, or if a radius, or the ratio of both, is beyond 1e150, or for `target_up`
-                without `up`.
+            ValueError: as in `predict`, or if a radius, or the ratio of both, is above 1e150 or below 1e-150, or for
+                `target_up` without `up`.
         """
         source_up, there = _direction(up), _direction(target_up, "target_up")
         if source_up is None and there is not None:
@@ -233,8 +233,9 @@ class Model:
         prepared = [prepare_shape(cloud, self.config, seed) for cloud in (before, after)]
         ups = None if source_up is None or there is None else torch.stack((source_up, there))
         first, second = map(_require, self._answers(prepared, ups))
-        ratio = second.radius / first.radius
-        if not (first.radius < _LARGEST > second.radius and 1 / _LARGEST < ratio < _LARGEST):
+        sizes = first.radius, second.radius
+        ratio = second.radius / first.radius if min(sizes) > 1 / _LARGEST else 0.0
+        if not (max(sizes) < _LARGEST and 1 / _LARGEST < ratio < _LARGEST):
             raise ValueError(f"{before.name}: is too large or too small to be aligned with {after.name}")
         factor, units = find_units(ratio) if scale else (1.0, "")
         found = _align_centres(first, second, relative_pose(first, second), factor)
