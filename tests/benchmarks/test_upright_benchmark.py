@@ -23,7 +23,7 @@ def test_down_counts_if_the_shape_looks_the_same_upside_down(parts, either_way, 
     vertices, faces = join(parts)
     mesh = Mesh(torch.from_numpy(vertices).double(), torch.from_numpy(faces))
     item = Item(0, "thing", Mock(load=lambda: mesh))
-    truth = {}
+    truth: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}
     monkeypatch.setattr("benchmarks.upright.rotated_cloud", lambda *_: truth["cloud"])
     points = mesh.sample(2000, torch.Generator().manual_seed(0)).points.float()
     answer = model.predict(points)
