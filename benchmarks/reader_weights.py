@@ -3,7 +3,7 @@
     python -m benchmarks.reader_weights MODEL --data PATH [--samplings 3]
 
 Each held-out shape is sampled anew and rotated at random several times, whole and as one camera sees it. One row for
-each choice (results/reader_weights.csv): how many candidates are read; the weights of the class scores of the reader,
+each choice that the network has readers for (results/reader_weights.csv): how many candidates are read; the weights of the class scores of the reader,
 of projections and of the invariant reader, and of how clearly a class is recognised from a candidate. Then, for whole
 shapes and for views: the accuracy, and the shares of clouds whose up direction is within 10°, and is so for one of the
 three likeliest candidates.
@@ -39,15 +39,22 @@ CHOICES = (
     (6, 0.0, 0.6, 0.6, 2.0),
     (6, 0.3, 0.8, 0.4, 2.0),
     (6, 0.3, 0.4, 0.8, 2.0),
-    (6, 0.3, 0.6, 0.0, 2.0),
     (6, 0.3, 0.0, 0.6, 2.0),
+    (3, 0.3, 0.6, 0.0, 2.0),
+    (6, 0.3, 0.6, 0.0, 0.0),
+    (6, 0.3, 0.6, 0.0, 1.0),
+    (6, 0.3, 0.6, 0.0, 2.0),
+    (6, 0.3, 0.6, 0.0, 3.0),
+    (6, 0.0, 0.6, 0.0, 2.0),
+    (6, 0.6, 0.6, 0.0, 2.0),
+    (6, 0.3, 1.0, 0.0, 2.0),
 )
 """Candidates that are read; weights of the classes by reader, projections and invariant reader, and of recognition."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("model", help="name of a shipped model, or weights, of the network upright with three readers")
+    parser.add_argument("model", help="name of a shipped model, or weights, of the network upright with projections")
     parser.add_argument("--data", type=Path, required=True, help="the dataset that it was trained on")
     parser.add_argument("--samplings", type=int, default=3, help="samplings of each shape")
     given = parser.parse_args()
@@ -62,7 +69,10 @@ def main() -> None:
             for kind, cloud in zip(("whole", "views"), clouds, strict=True):
                 for row, result in enumerate(measure(model, cloud, items[number].label, generator)):
                     found.setdefault((row, kind), []).append(result)
-    write("reader_weights.csv", [describe(model.name, row, found) for row in range(len(CHOICES))])
+    network = model.network
+    assert isinstance(network, UprightNet)
+    there = [row for row, choice in enumerate(CHOICES) if network.invariant is not None or not choice[3]]
+    write("reader_weights.csv", [describe(model.name, row, found) for row in there])
 
 
 def describe(model: str, row: int, found: dict[tuple[int, str], list[Tensor]]) -> dict[str, Any]:
@@ -84,7 +94,6 @@ def measure(model: Model, cloud: PointCloud, label: int, generator: torch.Genera
     network = model.network
     assert isinstance(network, UprightNet)
     assert network.projections is not None
-    assert network.invariant is not None
     positions, normals = points.positions, to_matrix(points.frames)[..., 2] * points.valid[..., None]
     poses = points.candidates[0][points.candidates[0].any(-1)]
     with torch.inference_mode():
@@ -94,7 +103,7 @@ def measure(model: Model, cloud: PointCloud, label: int, generator: torch.Genera
         reading = network.reader.read_one(positions, normals, poses[:most])
         facing = network.face(poses[:most], reading.harmonics, normals[0])
         further_upright, projected, *_ = network.read_projections(positions, normals, *facing)
-        invariant = network.invariant(positions, normals)
+        invariant = 0.0 if network.invariant is None else network.invariant(positions, normals)
     upright = 0.5 * (reading.upright + scored.upright[order[:most]] + further_upright)
     is_up = rotate(poses, UP) @ rotate(q.float(), UP) > math.cos(math.radians(10))
     results = []
