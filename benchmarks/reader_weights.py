@@ -3,10 +3,10 @@
     python -m benchmarks.reader_weights MODEL --data PATH [--samplings 3]
 
 Each held-out shape is sampled anew and rotated at random several times, whole and as one camera sees it. One row for
-each choice that the network has readers for (results/reader_weights.csv): how many candidates are read; the weights of the class scores of the reader,
-of projections and of the invariant reader, and of how clearly a class is recognised from a candidate. Then, for whole
-shapes and for views: the accuracy, and the shares of clouds whose up direction is within 10°, and is so for one of the
-three likeliest candidates.
+each choice that the network has readers for (results/reader_weights.csv): how many candidates are read; the weights of
+the class scores of the reader, of projections and of the invariant reader, and of how clearly a class is recognised
+from a candidate. Then, for whole shapes and for views: the accuracy, and the shares of clouds whose up direction is
+within 10°, and is so for one of the three likeliest candidates.
 """
 
 import argparse
