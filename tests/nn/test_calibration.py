@@ -9,7 +9,7 @@ from tests.kinds import present
 
 from qecnet.algebra import from_rotvec, multiply, random_quaternion
 from qecnet.nn import Calibration, Orientations, Prediction, Whole, candidate_set, fit_calibration, right_poses
-from qecnet.nn.prediction import log_positive
+from qecnet.nn.losses import log_positive
 from qecnet.nn.temperature import fit_set_temperature, fit_temperature
 
 

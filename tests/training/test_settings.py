@@ -134,8 +134,8 @@ def test_an_override_without_a_value_is_refused():
 
 
 @pytest.mark.parametrize("name", ["scanned_objects", "\x1b[2J", "y" * 10_000])
-def test_unlabelled_shapes_need_a_network_that_reads_candidates(name):
-    sentence = r"^unlabelled needs .* candidates, and paper does not; leave it empty, or set config to upright$"
+def test_unlabelled_shapes_need_a_network_that_learns_from_them(name):
+    sentence = r"^unlabelled needs .* without classes, and paper does not; leave it empty, or set config to upright$"
     with pytest.raises(ValueError, match=sentence):
         make_settings({"unlabelled": name})
     assert make_settings({"unlabelled": name, "config": "upright"}).unlabelled == name

@@ -8,18 +8,9 @@ from .features import FeatureConfig, FeatureNet, Neighbourhood
 from .kernel import Nonlinearity
 from .losses import cross_entropy, rotation_loss, spread_loss, upright_distance
 from .module import QECModule
+from .orientations import SAME_DIRECTION, Orientations, right_poses
 from .paper import PatchOrigin, QECConfig, QECNet
-from .prediction import (
-    SAME_DIRECTION,
-    Ballot,
-    Calibration,
-    Orientations,
-    PatchCapsules,
-    Prediction,
-    VotingRound,
-    Whole,
-    right_poses,
-)
+from .prediction import Ballot, Prediction, Whole
 from .registry import (
     Network,
     NetworkConfig,
@@ -31,7 +22,8 @@ from .registry import (
 )
 from .routing import Gradients, Routed, route
 from .summary_layer import SUMMARY_SIZE
-from .temperature import candidate_set, fit_calibration
+from .temperature import Calibration, candidate_set, fit_calibration
+from .tracing import PatchCapsules, VotingRound
 from .upright import UprightConfig, UprightNet
 from .weights import count_parameters, load_network, save_network, start_from
 

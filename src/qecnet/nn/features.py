@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from ..algebra import conjugate, from_azimuth, multiply, rotate
 from ..geometry import OrientedPoints
 from .capsules import Capsules, fill
-from .prediction import Ballot, PatchCapsules, Prediction, VotingRound
+from .prediction import Ballot, Prediction
 from .principal import principal_frames
 from .reading import Reading, gather_neighbours, nearest_points
 from .registry import Network, check_sizes, register_network
 from .routing import RoutingConfig, route
+from .tracing import PatchCapsules, VotingRound
 from .votes import cast_votes
 
 _PRIMARY = 4

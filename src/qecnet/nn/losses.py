@@ -4,7 +4,6 @@ import torch
 from torch import Tensor
 
 from ..algebra import angular_distance, from_azimuth
-from .prediction import log_positive
 
 
 def spread_loss(
@@ -73,6 +72,11 @@ def cross_entropy(activations: Tensor, labels: Tensor, smoothing: float = 0.0) -
     _check(activations, labels)
     # The softmax of logarithms divides by the sum; for probabilities it changes nothing.
     return torch.nn.functional.cross_entropy(log_positive(activations), labels, label_smoothing=smoothing)
+
+
+def log_positive(activations: Tensor) -> Tensor:
+    """Take the logarithm of activations; 0 counts as the least positive number."""
+    return activations.clamp_min(torch.finfo(torch.float32).tiny).log()
 
 
 def _check(activations: Tensor, labels: Tensor) -> None:

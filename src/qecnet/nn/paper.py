@@ -11,9 +11,10 @@ from .capsules import Capsules, Pooling
 from .kernel import Nonlinearity
 from .module import QECModule
 from .patches import choose_patches
-from .prediction import PatchCapsules, Prediction, VotingRound
+from .prediction import Prediction
 from .registry import Network, check_sizes, register_network
 from .routing import RoutingConfig
+from .tracing import PatchCapsules, VotingRound
 
 PatchOrigin = Literal["cloud", "patch"]
 

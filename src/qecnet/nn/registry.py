@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from ..algebra import full_precision, nearest_with_up
 from ..geometry import OrientedPoints
 from ..schema import decode
-from .prediction import PatchCapsules, Prediction, VotingRound
+from .prediction import Prediction
+from .tracing import PatchCapsules, VotingRound
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,8 @@ class Network(nn.Module, ABC):
         has_poses: whether it predicts poses; otherwise they are the identity.
         normalises_batch: whether it trains on at least two clouds at a time.
         reads_candidates: whether it reads candidate poses, which `prepare` then proposes.
+        has_pose_loss: whether its predictions have a loss of their own for poses.
+        learns_unlabelled: whether it also learns orientations from shapes without a class.
         reads_alone: whether it reads the clouds of a batch one by one, so that a batch changes no bit of a prediction.
         class_bias: the name of a parameter that has one value for each class.
         class_rows: names of the linear layers that have one row for each class.
@@ -57,6 +60,8 @@ class Network(nn.Module, ABC):
     has_poses: ClassVar[bool] = True
     normalises_batch: ClassVar[bool] = False
     reads_candidates: ClassVar[bool] = False
+    has_pose_loss: ClassVar[bool] = False
+    learns_unlabelled: ClassVar[bool] = False
     reads_alone: ClassVar[bool] = False
     class_rows: ClassVar[tuple[str, ...]] = ()
     parts: ClassVar[tuple[str, ...]] = ()

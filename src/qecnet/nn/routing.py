@@ -20,8 +20,8 @@ from ..algebra import (
     is_checking,
 )
 from .agreement import angles_to, moments_of, weigh
-from .prediction import VotingRound
 from .registry import NetworkConfig, check_at_most
+from .tracing import VotingRound
 
 Gradients = Literal["last", "all"]
 

@@ -1,19 +1,87 @@
-"""Fits the temperatures of a `Calibration` on held-out shapes, so that confidence matches accuracy."""
+"""Temperatures that turn activations into probabilities, fitted so that confidence matches accuracy."""
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from .prediction import STEEPEST, Calibration, Prediction, log_positive, right_poses
+from .losses import log_positive
+from .orientations import right_poses
+from .prediction import Prediction
+
+STEEPEST = 5.0
+"""Largest slope of a temperature in partiality."""
 
 _HOTTEST = math.log(100)
 _LIMITS = torch.tensor([_HOTTEST, STEEPEST], dtype=torch.float64)
 _USUAL_SLOPE = 2.0  # standard deviation of slopes before anything is known
 _USUAL_CHANGE = 0.25  # standard deviation of a temperature's logarithm, around that of the greatest likelihood
 _SHARE = 0.9  # of the probability that candidate sets have; they should hold a right pose as often
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """Temperatures that turn activations into probabilities; the defaults leave them as they are.
+
+    The temperature of a cloud is `temperature · exp(slope · partiality)`, see `Prediction.partiality`: at the same
+    activation, a network may be right less often about a view than about a whole shape. No temperature changes the
+    order of a cloud's classes or candidates.
+
+    Attributes:
+        temperature: of the classes, for a whole shape.
+        orientation_temperature: of the candidate orientations, for a network that compares any.
+        temperature_slope: how fast the logarithm of the classes' temperature grows with partiality.
+        orientation_temperature_slope: the same for the candidates.
+    """
+
+    temperature: float = 1.0
+    orientation_temperature: float = 1.0
+    temperature_slope: float = 0.0
+    orientation_temperature_slope: float = 0.0
+
+    def __post_init__(self) -> None:
+        for names, low, high in (
+            (("temperature", "orientation_temperature"), 1e-6, 1e6),
+            (("temperature_slope", "orientation_temperature_slope"), -STEEPEST, STEEPEST),
+        ):
+            for name in names:
+                if not low <= getattr(self, name) <= high:
+                    raise ValueError(f"{name} is {getattr(self, name)}; it must be a number from {low:g} to {high:g}")
+
+    def apply(self, prediction: Prediction) -> Prediction:
+        """Replace the activations and the probabilities of candidates by calibrated ones.
+
+        Args:
+            prediction: as a network returns it.
+
+        Returns:
+            The same with calibrated probabilities, each of which add up to 1.
+        """
+        partiality, found = prediction.partiality, prediction.orientations
+        if found is not None:
+            slope = self.orientation_temperature_slope
+            found = found.with_temperature(self.orientation_temperature * (slope * partiality).exp())
+        activations = self.class_probabilities(prediction.activations, partiality)
+        return replace(prediction, activations=activations, orientations=found)
+
+    def class_probabilities(self, activations: Tensor, partiality: Tensor) -> Tensor:
+        """Turn activations into probabilities: `softmax(log(activations) / temperature)`.
+
+        For a network with features, whose activations are those of a softmax, a temperature of 1 changes nothing. The
+        activations of the paper's network are independent sigmoids; their logarithms are used as scores nonetheless.
+
+        Args:
+            activations: (..., C).
+            partiality: (...), of the clouds, see `Prediction.partiality`.
+
+        Returns:
+            (..., C), which add up to 1.
+        """
+        temperature = self.temperature * (self.temperature_slope * partiality).exp()
+        return (log_positive(activations) / temperature[..., None]).softmax(-1)
 
 
 def fit_calibration(

@@ -31,7 +31,8 @@ from .azimuth import azimuth_is_open, azimuth_modes
 from .capsules import fill
 from .edge_reader import ReaderSize
 from .invariant_reader import InvariantReader
-from .prediction import Orientations, Prediction, Whole
+from .orientations import Orientations
+from .prediction import Prediction, Whole
 from .projection_reader import ProjectionReader, ProjectionReaderSize, ProjectionReading
 from .registry import Network, NetworkConfig, register_network
 from .summary_layer import SUMMARY_SIZE, reduced_summaries
@@ -103,7 +104,7 @@ class UprightNet(Network):
 
     title = "Verified candidates"
     normalises_batch = True
-    reads_candidates = True
+    reads_candidates = has_pose_loss = learns_unlabelled = True
     reads_alone = True
     class_bias = "reader.classes.bias"
     parts = ("invariant", "projections")

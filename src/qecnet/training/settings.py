@@ -182,15 +182,15 @@ class Settings:
                 f"precision is {self.precision}; set only to a part of the network {self.config} that supports it: "
                 f"{', '.join(network.mixed_parts) or 'none'}"
             )
-        if self.siamese > 0 and network.reads_candidates:
+        if self.siamese > 0 and network.has_pose_loss:
             raise ValueError(
                 f"siamese is {self.siamese}; set it to 0, as the network {self.config} has its own pose loss"
             )
-        if self.unlabelled and not network.reads_candidates:
-            able = [name for name in list_networks() if find_network(name).network.reads_candidates]
+        if self.unlabelled and not network.learns_unlabelled:
+            able = [name for name in list_networks() if find_network(name).network.learns_unlabelled]
             raise ValueError(
-                f"unlabelled needs a network that reads candidates, and {self.config} does not; leave it empty, or set "
-                f"config to {' or '.join(able)}"
+                f"unlabelled needs a network that learns from shapes without classes, and {self.config} does not; "
+                f"leave it empty, or set config to {' or '.join(able)}"
             )
         if self.views > 0 and not 0 < round(self.views * self.subsamplings) < self.subsamplings:
             raise ValueError(
