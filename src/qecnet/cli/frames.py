@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import MAX_POINTS, Force, Seed, option_parser
 from qecnet.cli._output import check_writable
 from qecnet.triples import Triple, parse_point
@@ -67,6 +68,7 @@ def frames(
     for path, suffixes in ((output, (".npz", ".ply")), (plot, (".png", ".svg", ".pdf"))):
         if path is not None:
             check_writable(path, force, suffixes)
+    import_models()
     import torch
 
     from qecnet.cli._frame_files import draw_frames, write_npz, write_ply
