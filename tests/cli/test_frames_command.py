@@ -87,7 +87,12 @@ def test_z_points_in_the_given_direction(run, file, tmp_path):
 def test_a_file_is_read_once(run, file, monkeypatch):
     opened = []
     read_bytes = Path.read_bytes
-    monkeypatch.setattr(Path, "read_bytes", lambda path: opened.append(path) or read_bytes(path))
+
+    def count(path):
+        opened.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", count)
     assert run("frames", file, "--viewpoint", "0.5,0.5,-9").exit_code == 0
     assert opened == [file]
 
