@@ -1,5 +1,7 @@
 """Files that are written whole or not at all, and folders that one process locks."""
 
+from __future__ import annotations
+
 import json
 import os
 import secrets
@@ -9,13 +11,12 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-import safetensors
-import safetensors.torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any
 
 from qecnet.schema import first_line, system_reason
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _SYSTEM_FAULTS = ("full", "readonly", "unable to open", "locked", "permission", "disk I/O")
 """What SQLite says when the disk or its permissions are at fault, not the file."""
@@ -147,6 +148,8 @@ def write_tensors(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str,
     Raises:
         OSError: if the file cannot be written; one sentence that names it.
     """
+    import safetensors.torch
+
     contiguous = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     write_whole(path, safetensors.torch.save(contiguous, {"qecnet": json.dumps(about)}))
 
@@ -166,6 +169,8 @@ def read_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         FileNotFoundError: if the file does not exist.
         ValueError: if it is damaged or was not written by `write_tensors`.
     """
+    import safetensors.torch
+
     try:
         data = path.read_bytes()
         tensors = safetensors.torch.load(data)

@@ -100,7 +100,7 @@ def test_failed_write_keeps_the_previous_file(tmp_path, suffix):
 
 def test_parquet_without_its_library_gives_a_one_sentence_error(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"r.parquet: Parquet needs an extra; pip install 'qecnet\[parquet\]'"):
+    with pytest.raises(ValueError, match=r"r.parquet: Parquet, .* needs pyarrow, .*; pip install 'qecnet\[parquet\]'"):
         write_results(tmp_path / "r.parquet", ROWS, COLUMNS)
 
 

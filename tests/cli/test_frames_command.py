@@ -1,6 +1,7 @@
 """`qec frames` and `qec repeatability` as a user runs them."""
 
 import csv
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,6 +82,19 @@ def test_z_points_in_the_given_direction(run, file, tmp_path):
         z = to_matrix(torch.from_numpy(frames["quaternions"]))[..., 2].numpy()
     assert on_floor.any()
     assert (z[on_floor, 2] < 0).all()
+
+
+def test_a_file_is_read_once(run, file, monkeypatch):
+    opened = []
+    read_bytes = Path.read_bytes
+
+    def count(path):
+        opened.append(path)
+        return read_bytes(path)
+
+    monkeypatch.setattr(Path, "read_bytes", count)
+    assert run("frames", file, "--viewpoint", "0.5,0.5,-9").exit_code == 0
+    assert opened == [file]
 
 
 def test_a_viewpoint_inside_the_shape_is_refused(run, file, tmp_path):

@@ -76,27 +76,58 @@ LIGHT = [
 ]
 
 
+REFUSED = [
+    ("classify --json --csv x.off", "cannot be combined"),
+    ("classify", "no files were given"),
+    ("orient -o out/", "no files were given"),
+    ("orient x.off -o out/ --results r.csv --dry-run", "--results needs a folder"),
+    ("align a.off b.off --json --transform-only", "cannot be combined"),
+    ("index", "no folder was given"),
+    ("search x.off --library nowhere", "create it with qec index nowhere"),
+    ("export model.txt", "name it *.onnx"),
+    ("frames x.off -o frames.txt", "name it *.npz or *.ply"),
+    ("repeatability . -o table.txt", "name it *.csv"),
+    ("report . -o page.txt", "name it *.html"),
+    ("merge .", "exists already"),
+    ("evaluate rotation nowhere", "there is no such folder"),
+]
+
+
 RUN_ALL = """
 import contextlib, io, json, os, sys
 from qecnet.cli.main import app
 for name, arguments, environment in json.loads(sys.argv[1]):
-    printed = io.StringIO()
+    printed, said = io.StringIO(), io.StringIO()
     os.environ.update(environment)
-    with contextlib.redirect_stdout(printed), contextlib.suppress(SystemExit):
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(said), contextlib.suppress(SystemExit):
         app(arguments, prog_name="qec")
     for variable in environment:
         del os.environ[variable]
     heavy = sorted({"torch", "numpy", "rich"} & {*sys.modules})
-    print(json.dumps([name, bool(printed.getvalue()), heavy]))
+    print(json.dumps([name, printed.getvalue(), said.getvalue(), heavy]))
 """
 
 
-def test_commands_that_do_not_compute_import_no_torch():
-    """One process runs all of them in turn, so that Python and Typer are loaded once."""
-    command = [sys.executable, "-c", RUN_ALL, json.dumps(LIGHT)]
+def run_all(calls):
+    """Run commands in one process, so that Python and Typer are loaded once."""
+    command = [sys.executable, "-c", RUN_ALL, json.dumps(calls)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    found = [json.loads(line) for line in done.stdout.splitlines()]
-    assert found == [[name, True, []] for name, *_ in LIGHT], done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+
+def test_commands_that_do_not_compute_import_no_torch():
+    found, errors = run_all(LIGHT)
+    assert [(name, bool(printed), heavy) for name, printed, _, heavy in found] == [
+        (name, True, []) for name, *_ in LIGHT
+    ], errors
+
+
+def test_options_are_checked_before_torch_is_imported():
+    found, errors = run_all([(words, words.split(), {}) for words, _ in REFUSED])
+    assert [(words, heavy) for words, _, _, heavy in found] == [(words, []) for words, _ in REFUSED], errors
+    for (_, reason), (_, printed, said, _) in zip(REFUSED, found, strict=True):
+        assert reason in said
+        assert printed == ""
 
 
 def test_the_shell_completes_commands():

@@ -83,10 +83,11 @@ def test_other_runs_are_shown_for_comparison(run, tmp_path):
 
 def test_folders_that_are_not_runs_are_refused(run, tmp_path, refused):
     (tmp_path / "empty").mkdir()
-    assert "is not the folder of a run" in refused(tmp_path / "nowhere")
+    assert f"{tmp_path / 'nowhere'}: there is no such folder" in refused(tmp_path / "nowhere")
     assert "is not the folder of a run (no settings.json)" in refused(tmp_path / "empty")
-    assert "is not the folder of a run" in refused(run / "settings.json")
+    assert "there is no such folder" in refused(run / "settings.json")
     assert "is not the folder of a run" in refused(run, "--compare", tmp_path / "empty")
+    assert "there is no such folder" in refused(run, "--compare", tmp_path / "nowhere")
 
 
 def test_a_run_that_was_not_evaluated_is_refused(run, refused):

@@ -196,7 +196,7 @@ def test_a_missing_library_is_named_with_its_extra(tmp_path, monkeypatch, name, 
         path = tmp_path / name
         write(path, PointCloud(torch.eye(3)))
     monkeypatch.setitem(sys.modules, library, None)
-    with pytest.raises(ReadError, match=rf"read with {library}; pip install 'qecnet\[formats\]'"):
+    with pytest.raises(ReadError, match=rf"needs {library}, which cannot .*; pip install 'qecnet\[formats\]'"):
         read(path)
 
 

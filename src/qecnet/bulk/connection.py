@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import Any
 
-from qecnet.schema import first_line, system_reason
+from qecnet.schema import first_line, needing_extra, system_reason
 from qecnet.streams import discard_stderr
 
 _ANSWER_SECONDS = 5.0
@@ -26,10 +26,8 @@ def check_address(address: str) -> None:
     Raises:
         ValueError: if not; one sentence.
     """
-    try:
+    with needing_extra("--ray needs ray", "ray"):
         import ray  # noqa: F401
-    except ImportError:
-        raise ValueError("--ray needs an extra; pip install 'qecnet[ray]', or omit --ray") from None
     if address in ("local", "auto"):
         return
     host, _, port = address.rpartition(":")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TextIO
 
 from qecnet.files import find_write_obstacle, name_write_errors, replace_when_done
+from qecnet.schema import needing_extra
 
 Row = dict[str, Any]
 """The result for a file: `file` and either `error` or the values of all columns."""
@@ -60,12 +61,8 @@ def check_results_path(path: Path) -> Callable[[Path, Iterable[Row], Columns], N
     if obstacle := find_write_obstacle(path.parent):
         raise OSError(f"{path}: cannot be written ({obstacle}); choose another folder")
     if suffix == ".parquet":
-        try:
+        with needing_extra(f"{path}: Parquet, unlike CSV and JSON lines, needs pyarrow", "parquet"):
             import pyarrow.parquet  # noqa: F401
-        except ImportError:
-            raise ValueError(
-                f"{path}: Parquet needs an extra; pip install 'qecnet[parquet]', or name it *.csv or *.jsonl"
-            ) from None
     return _WRITERS[suffix]
 
 

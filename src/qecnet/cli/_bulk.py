@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import typer
 
-from qecnet.cli._files import count_cores, count_processes, iterate_shapes
+from qecnet.cli._files import NO_FILES, count_cores, count_processes, iterate_shapes
 from qecnet.cli._output import count_of
 from qecnet.schema import printable
 
@@ -42,7 +42,9 @@ class BulkOptions(NamedTuple):
 
 
 def check_bulk_options(options: BulkOptions, results_option: str) -> None:
-    """Raise a ValueError for options that need a file of results."""
+    """Raise a ValueError for options that need a file of results, or if no files were given."""
+    if not options.files and options.listed is None:
+        raise ValueError(NO_FILES)
     given = {"--ray": options.ray, "--shard": options.shard, "--retry-failed": options.retry_failed}
     if options.results is None and (alone := [name for name, value in given.items() if value]):
         raise ValueError(f"{alone[0]} needs a file of results; name it with {results_option} results.csv")

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _FEW = 32
+NO_FILES = "no files were given; name files, folders or patterns, or a list with --from"
 _NUMBER = rb"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 _THREE_NUMBERS = re.compile(rb"^\s*%b([\s,;]+%b){2}" % (_NUMBER, _NUMBER), re.MULTILINE)
 _TEXT = (".txt", ".csv")
@@ -71,7 +72,7 @@ def iterate_shapes(arguments: Iterable[str], listed: str | None, fail: Callable[
             yield first
             yield from found
     if empty:
-        raise ValueError("no files were given; name files, folders or patterns, or a list with --from")
+        raise ValueError(NO_FILES)
 
 
 def _lines(listed: str | None) -> Iterator[str]:

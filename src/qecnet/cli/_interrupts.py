@@ -20,6 +20,6 @@ def quiet_interrupts() -> Iterator[None]:
 
 
 def import_models() -> None:
-    """Import what takes longest of what commands import; they call this once their options are known to be valid."""
+    """Import what takes longest of what commands import; those that check their options call this afterwards."""
     with quiet_interrupts():
         import qecnet.models  # noqa: F401

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qecnet import DEFAULT_MODEL
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import Force, KnownUp, ModelName, Seed, Viewpoint, option_parser
 from qecnet.cli._output import angle_about_axis, check_writable
 from qecnet.cli._placement import output_suffixes
@@ -71,16 +72,17 @@ def align(
     distance to the nearest points, in the units of the files. With --up, both shapes have that up direction, and the
     rotation is about it; with --target-up as well, it takes the one direction to the other.
     """
+    if transform_only and as_json:
+        raise ValueError("--transform-only and --json cannot be combined; give one of them")
+    if target_up is not None and up is None:
+        raise ValueError("--target-up is given without --up; give the up direction of the source, too")
+    import_models()
     import numpy as np
 
     from qecnet.algebra import to_matrix
     from qecnet.formats import Motion, move_file
     from qecnet.models import find_units, load
 
-    if transform_only and as_json:
-        raise ValueError("--transform-only and --json cannot be combined; give one of them")
-    if target_up is not None and up is None:
-        raise ValueError("--target-up is given without --up; give the up direction of the source, too")
     if output is not None:
         check_writable(output, force, output_suffixes(source))
     found = load(model).align(

@@ -15,6 +15,7 @@ from qecnet import DEFAULT_MODEL
 from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import count_processes, find_shapes, with_progress
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._output import angle_about_axis, print_error, print_table
 from qecnet.schema import printable
 
@@ -74,6 +75,7 @@ def classify(
         raise ValueError("--json and --csv print results and -o writes them to a file; give one of them")
     bulk = BulkOptions(files or [], listed, output, ray, shard, retry_failed, workers, timeout)
     check_bulk_options(bulk, "-o")
+    import_models()
     from qecnet.bulk import Work, print_csv, print_json
     from qecnet.models import load
 

@@ -57,12 +57,13 @@ def _common(
     ] = None,
 ) -> Measurement:
     """Build a measurement from the options that every command has."""
+    if not run.is_dir():
+        raise ValueError(f"{run}: there is no such folder; give the folder of a run of qec train")
+    import_models()
     from qecnet.datasets import open_dataset
     from qecnet.evaluation import Measurement
     from qecnet.models import load
 
-    if not run.is_dir():
-        raise ValueError(f"{run}: there is no such folder; give the folder of a run of qec train")
     model = load(run, poses=False)
     found = open_dataset(dataset or model.setting("dataset"), data, per_class=model.setting("per_class"))
     for note in found.notes:
@@ -82,7 +83,6 @@ def _command(measure: Callable[..., None]) -> Callable[..., None]:
     common, own = (inspect.signature(one, eval_str=True, locals=types) for one in (_common, measure))
 
     def command(**given: Any) -> None:
-        import_models()
         from qecnet.files import alone_in
 
         measurement = _common(**{name: given.pop(name) for name in common.parameters})

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from qecnet import DEFAULT_MODEL
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import Force, ModelName
 from qecnet.cli._output import check_writable
 
@@ -29,6 +30,7 @@ def export(
     PyTorch. Needs the extra qecnet[export].
     """
     check_writable(out, force, (".onnx",))
+    import_models()
     from qecnet.files import replace_when_done
     from qecnet.models import export_onnx, load
 

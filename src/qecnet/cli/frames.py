@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import MAX_POINTS, Force, Seed, option_parser
 from qecnet.cli._output import check_writable
 from qecnet.triples import Triple, parse_point
@@ -67,19 +68,21 @@ def frames(
     for path, suffixes in ((output, (".npz", ".ply")), (plot, (".png", ".svg", ".pdf"))):
         if path is not None:
             check_writable(path, force, suffixes)
+    import_models()
     import torch
 
     from qecnet.cli._frame_files import draw_frames, write_npz, write_ply
     from qecnet.files import replace_when_done
-    from qecnet.formats import read, read_cloud
+    from qecnet.formats import read
     from qecnet.geometry import MIN_POINTS, Mesh, PrepareConfig, check_viewpoint, prepare
 
     generator = torch.Generator().manual_seed(seed)
-    cloud = read_cloud(file, points, generator=generator)
+    shape = read(file)
+    cloud = shape.sample(points, generator) if isinstance(shape, Mesh) else shape
     if viewpoint is not None:
         cloud = cloud.seen_from(torch.tensor(viewpoint, dtype=torch.float64))
-        is_mesh = isinstance(read(file), Mesh)  # its normals are not reliable
-        check_viewpoint(replace(cloud, normals=None) if is_mesh else cloud)
+        # The normals of a mesh are not reliable.
+        check_viewpoint(replace(cloud, normals=None) if isinstance(shape, Mesh) else cloud)
     side = sign if viewpoint is None else "camera"
     config = PrepareConfig(points, max(MIN_POINTS, min(count, len(cloud), points)), method=method, sign=side)
     start = time.perf_counter()

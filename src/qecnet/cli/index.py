@@ -13,6 +13,7 @@ import typer
 from qecnet import DEFAULT_MODEL
 from qecnet.cli._bulk import FailureLog, ProgressLine, describe_rate, end_stopped, note_failed_before, share_answers
 from qecnet.cli._files import iterate_shapes
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import (
     INDEX,
     TIMEOUT,
@@ -66,6 +67,7 @@ def index(
     --from - --library meshes/.
     """
     folder = _find_folder(files or [], listed, library)
+    import_models()
     from qecnet.bulk import Progress, Shard, check_address
     from qecnet.models import edit_library, load
 
@@ -74,9 +76,9 @@ def index(
     path = part.results_path(path) if part else path
     if ray:
         check_address(ray)
-    loaded = load(model)
     if not path.parent.is_dir():
         raise ValueError(f"{path}: there is no folder {path.parent}; create it first")
+    loaded = load(model)
     failures, earlier = FailureLog(None), FailureLog(f"the table failures of {path / 'rows.sqlite'}")
     progress = Progress(0)
     with edit_library(path, loaded, replace=force) as opened:

@@ -43,7 +43,9 @@ def load_command(name: str) -> Any:
     if hasattr(module, "app"):
         return typer.main.get_command(module.app)
     single = typer.Typer(add_completion=False, rich_markup_mode=None)
-    single.command(name)(_after_imports(getattr(module, name)))
+    checks_first = hasattr(module, "import_models")  # and calls it once its options are known to be valid
+    function = getattr(module, name)
+    single.command(name)(function if checks_first else _after_imports(function))
     return typer.main.get_command(single)
 
 

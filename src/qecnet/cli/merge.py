@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import Force
 from qecnet.cli._output import count_of
 from qecnet.schema import printable
@@ -32,11 +33,12 @@ def merge(
     writes one file with one row for each shape, sorted by path. The indexes qec-index-01-of-16 and so on are joined to
     the index qec-index: qec merge meshes/qec-index.
     """
+    if results.exists() and not force:
+        raise ValueError(f"{results}: exists already; overwrite it with --force")
+    import_models()
     from qecnet.bulk import RESULT_SUFFIXES, check_results_path, find_shards, merge_shards
     from qecnet.models import merge_libraries
 
-    if results.exists() and not force:
-        raise ValueError(f"{results}: exists already; overwrite it with --force")
     if results.suffix.lower() in RESULT_SUFFIXES:
         check_results_path(results)
         shards = merge_shards(results, partial=partial)

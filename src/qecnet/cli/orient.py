@@ -13,6 +13,7 @@ import typer
 from qecnet.cli import _options as options
 from qecnet.cli._bulk import BulkOptions, check_bulk_options, run_bulk
 from qecnet.cli._files import count_processes, with_progress
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._output import angle_about_axis, print_error
 from qecnet.cli._placement import Placement, plan_outputs
 from qecnet.schema import printable
@@ -101,13 +102,14 @@ def orient(
     """
     bulk = BulkOptions(files or [], listed, results, ray, shard, retry_failed, workers, timeout)
     check_bulk_options(bulk, "--results")
+    if results is not None and (skip_existing or dry_run or as_json or Path(output).is_file()):
+        raise ValueError("--results needs a folder as -o, and no --skip-existing, --dry-run or --json")
+    import_models()
     from qecnet.bulk import Work
     from qecnet.models import Answer, Failure, load
 
     writing: dict[str, Any] = {"output_up": output_up, "min_confidence": 0.0 if force_doubtful else min_confidence}
     if results is not None:
-        if skip_existing or dry_run or as_json or Path(output).is_file():
-            raise ValueError("--results needs a folder as -o, and no --skip-existing, --dry-run or --json")
         placement = Placement(output, tuple(name for name in bulk.files if Path(name).is_dir()))
         asked = {"seed": seed, "up": up, "viewpoint": viewpoint}
         write = partial(_write_columns, placement=placement, **writing)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from qecnet.cli._files import find_shapes, with_progress
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import MAX_POINTS, Force, Seed
 from qecnet.cli._output import check_writable
 
@@ -42,6 +43,7 @@ def repeatability(
     """
     if output is not None:
         check_writable(output, force, (".csv",))
+    import_models()
     files, failures = find_shapes([str(data)])
     if failures:
         raise ValueError(failures[0].error)

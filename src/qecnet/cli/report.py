@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import Force
 from qecnet.cli._output import check_writable
 
@@ -34,12 +35,13 @@ def report(
 
     The page works offline and needs no other file. Its tables are also written to RUN/evaluation as CSV files.
     """
-    from qecnet.evaluation import build_report
-    from qecnet.files import write_whole
-
     page = output or run / "evaluation" / "report.html"
     if output is not None or page.parent.is_dir():
         check_writable(page, force, (".html",))
+    import_models()
+    from qecnet.evaluation import build_report
+    from qecnet.files import write_whole
+
     made = build_report(run, compare or (), data)
     files = {run / "evaluation" / name: content for name, content in made.tables.items()} | {page: made.page}
     for path in files:

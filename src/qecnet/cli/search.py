@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from qecnet.cli._interrupts import import_models
 from qecnet.cli._options import INDEX, IndexPath, Seed
 from qecnet.cli._output import angle_about_axis, print_table
 from qecnet.schema import printable
@@ -52,6 +53,7 @@ def search(
     path = index_path or library / INDEX
     if not path.exists():
         raise ValueError(f"{path}: does not exist; create it with qec index {library}")
+    import_models()
     from qecnet.models import load, read_library
 
     with read_library(path) as known:

@@ -80,6 +80,8 @@ class EvaluatedRun:
     folder: Path
 
     def __post_init__(self) -> None:
+        if not self.folder.is_dir():
+            raise ValueError(f"{self.folder}: there is no such folder; give the folder of a run of qec train")
         if not (self.folder / "settings.json").exists():
             raise ValueError(
                 f"{self.folder}: is not the folder of a run (no settings.json); give one that qec train wrote"

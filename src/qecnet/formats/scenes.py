@@ -19,6 +19,7 @@ from qecnet.formats._materials import find_beside
 from qecnet.formats._parts import Malformed, Parts, check_unpacked_size
 from qecnet.formats.motion import Motion, check_single
 from qecnet.geometry import Mesh
+from qecnet.schema import needing_extra
 
 _GLB_HEADER = 12  # magic, version and length of the file
 _INSIDE = "data:"
@@ -27,10 +28,8 @@ _CHUNK_HEADER = 8  # length and kind of a chunk; the first chunk holds JSON
 
 def import_extra(name: str, kind: str) -> Any:
     """Import a library of the extra `qecnet[formats]`, or raise one sentence that says how to install it."""
-    try:
+    with needing_extra(f"is {kind} and needs {name}", "formats"):
         return __import__(name)
-    except ImportError as error:
-        raise Malformed(f"is {kind}, which is read with {name}; pip install 'qecnet[formats]'") from error
 
 
 def _matches_gltf(data: bytes, text: bytes) -> bool:

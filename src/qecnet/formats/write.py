@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 
 from qecnet.files import write_whole
-from qecnet.formats._parts import Malformed
 from qecnet.formats.read import BY_SUFFIX
 from qecnet.geometry import Mesh, PointCloud
 
@@ -36,6 +35,6 @@ def write(path: str | os.PathLike[str], shape: Mesh | PointCloud) -> None:
         raise ValueError(f"{path}: a {noun} cannot be written as {path.suffix or 'this'}; use one of {known}")
     try:
         data = encode(shape)  # type: ignore[arg-type]
-    except Malformed as error:
+    except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     write_whole(path, data)
