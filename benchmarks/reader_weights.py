@@ -3,10 +3,10 @@
     python -m benchmarks.reader_weights MODEL --data PATH [--samplings 3]
 
 Each held-out shape is sampled anew and rotated at random several times, whole and as one camera sees it. One row for
-each choice that the network has readers for (results/reader_weights.csv): how many candidates are read; the weights of
-the class scores of the reader, of projections and of the invariant reader, and of how clearly a class is recognised
-from a candidate. Then, for whole shapes and for views: the accuracy, and the shares of clouds whose up direction is
-within 10°, and is so for one of the three likeliest candidates.
+each choice that the network has readers for (results/reader_weights.csv; rows of other weights stay): how many
+candidates are read; the weights of the class scores of the reader, of projections and of the invariant reader, and of
+how clearly a class is recognised from a candidate. Then, for whole shapes and for views: the accuracy, and the shares
+of clouds whose up direction is within 10°, and is so for one of the three likeliest candidates.
 """
 
 import argparse
@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from benchmarks.candidates import UP, write
+from benchmarks.candidates import UP
+from benchmarks.measure import RESULTS
+from benchmarks.upright import replace_rows
 from rich.progress import track
 from torch import Tensor
 
@@ -72,7 +74,9 @@ def main() -> None:
     network = model.network
     assert isinstance(network, UprightNet)
     there = [row for row, choice in enumerate(CHOICES) if network.invariant is not None or not choice[3]]
-    write("reader_weights.csv", [describe(model.name, row, found) for row in there])
+    path = Path(model.name)
+    name = path.parent.name if path.suffix else path.name
+    replace_rows(RESULTS / "reader_weights.csv", [describe(name, row, found) for row in there])
 
 
 def describe(model: str, row: int, found: dict[tuple[int, str], list[Tensor]]) -> dict[str, Any]:

@@ -105,7 +105,10 @@ def _count_epochs(run: EvaluatedRun) -> str:
     """Count the epochs of a run, after those of the run that it (or the part that it trained) started from."""
     own = str(run.outcome.epoch) if run.outcome else DASH
     start = run.settings.start_part or run.settings.start
-    return f"{_count_epochs(EvaluatedRun(ROOT / start))} + {own}" if start else own
+    if not start:
+        return own
+    before = ROOT / start
+    return f"{_count_epochs(EvaluatedRun(before if before.is_dir() else before.parent))} + {own}"
 
 
 def headline() -> str:
