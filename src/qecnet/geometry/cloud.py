@@ -64,6 +64,9 @@ class PointCloud(PickledAsArrays):
 
         Of repeated positions the first stays, with its normal. A normal that is not finite becomes zero: unknown.
 
+        Returns:
+            The cleaned cloud; this one if there is nothing to drop.
+
         Raises:
             ValueError: where no point is finite.
         """

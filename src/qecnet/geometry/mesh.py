@@ -51,7 +51,14 @@ class Mesh(PickledAsArrays):
         return f"Mesh({self.name}: {len(self.vertices):,} vertices, {len(self.faces):,} faces)"
 
     def clean(self) -> Mesh:
-        """Drop vertices that are not finite and every face that touches one; the rest keep their order."""
+        """Drop vertices that are not finite and every face that touches one; the rest keep their order.
+
+        Returns:
+            The cleaned mesh; this one if there is nothing to drop.
+
+        Raises:
+            ValueError: where no face is left.
+        """
         finite = self.vertices.isfinite().all(-1)
         if finite.all():
             return self
