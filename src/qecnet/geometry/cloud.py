@@ -65,7 +65,7 @@ class PointCloud(PickledAsArrays):
         Of repeated positions the first stays, with its normal. A normal that is not finite becomes zero: unknown.
 
         Returns:
-            The cleaned cloud; this one if there is nothing to drop.
+            The cleaned cloud; this one if it was cleaned before.
 
         Raises:
             ValueError: where no point is finite.
