@@ -71,7 +71,7 @@ def main() -> None:
                 items = choose(open_dataset(dataset, folder).items("test"), given.shapes)
                 numbered = enumerate(track(items, dataset, transient=True))
                 found = [measure_one(model, item, number) for number, item in numbered]
-                rows += [{**row, "model": Path(name).name} for row in summarize(model, dataset, items, found)]
+                rows += summarize(model, dataset, items, found)
                 for what in _HELD:
                     before = torch.tensor([one[f"before_{what}"] for one in found])
                     held = {f"{level}": f"{(before < level).float().mean():.4f}" for level in LEVELS}
