@@ -1,16 +1,20 @@
-"""How a network that verifies candidates should weigh its readers, on training shapes that it held out.
+"""Fit how much the readers of a network that verifies candidates should count, on training shapes that it held out.
 
-    python -m benchmarks.reader_weights MODEL --data PATH [--samplings 3]
+    python -m benchmarks.reader_weights MODEL --data PATH [--scanned-objects FOLDER] [--samplings 3]
 
-Each held-out shape is sampled anew and rotated at random several times, whole and as one camera sees it. One row for
-each choice that the network has readers for (results/reader_weights.csv; rows of other weights stay): how many
-candidates are read; the weights of the class scores of the reader, of projections and of the invariant reader, and of
-how clearly a class is recognised from a candidate. Then, for whole shapes and for views: the accuracy, and the shares
-of clouds whose up direction is within 10°, and is so for one of the three likeliest candidates.
+Each held-out shape is sampled anew and rotated at random several times, whole and as one camera sees it. For each
+choice of readers, one row with the weights in use (`qecnet.nn.joint`), and one with those of the greatest likelihood of
+the correct candidates and classes, measured by cross-validation over shapes (results/reader_weights.csv; rows of other
+models stay): the accuracy, and the shares of clouds whose up direction is within 10°, and is so for one of the three
+likeliest candidates. With scanned objects also what a network without classes should use, fitted to the up directions
+of both datasets with equal weight. Of the scanned objects, it takes a tenth, which scorer and reader did not learn
+from; the reader of projections learned from two thirds of that tenth.
 """
 
 import argparse
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,105 +26,194 @@ from rich.progress import track
 from torch import Tensor
 
 import qecnet
-from qecnet.algebra import random_quaternion, rotate, to_matrix
-from qecnet.datasets import derive_seed, open_dataset, sample_view, stratified_split
+from qecnet.algebra import random_quaternion, rotate
+from qecnet.datasets import Dataset, derive_seed, open_dataset, sample_view, stratified_split
 from qecnet.geometry import OrientedPoints, PointCloud, prepare, sample_points
 from qecnet.models import Model
 from qecnet.nn import UprightNet
+from qecnet.nn.joint import ReaderWeights, join_scores, reader_weights
+from qecnet.nn.upright import positions_and_normals
 
-CHOICES = (
-    (3, 0.3, 0.6, 0.6, 1.0),
-    (3, 0.3, 0.6, 0.6, 2.0),
-    (6, 0.3, 0.6, 0.6, 0.0),
-    (6, 0.3, 0.6, 0.6, 1.0),
-    (6, 0.3, 0.6, 0.6, 2.0),
-    (6, 0.3, 0.6, 0.6, 3.0),
-    (10, 0.3, 0.6, 0.6, 2.0),
-    (6, 1.0, 1.0, 1.0, 1.0),
-    (6, 0.6, 0.6, 0.6, 2.0),
-    (6, 0.0, 0.6, 0.6, 2.0),
-    (6, 0.3, 0.8, 0.4, 2.0),
-    (6, 0.3, 0.4, 0.8, 2.0),
-    (6, 0.3, 0.0, 0.6, 2.0),
-    (3, 0.3, 0.6, 0.0, 2.0),
-    (6, 0.3, 0.6, 0.0, 0.0),
-    (6, 0.3, 0.6, 0.0, 1.0),
-    (6, 0.3, 0.6, 0.0, 2.0),
-    (6, 0.3, 0.6, 0.0, 3.0),
-    (6, 0.0, 0.6, 0.0, 2.0),
-    (6, 0.6, 0.6, 0.0, 2.0),
-    (6, 0.3, 1.0, 0.0, 2.0),
-)
-"""Candidates that are read; weights of the classes by reader, projections and invariant reader, and of recognition."""
+FOLDS = 8
+SHRINKAGE = 0.003
+"""Weight of the squared weights in the loss: for readers that hardly differ, it chooses equal weights."""
+SCANNED_SHARE = 0.1
+MEASURED = ("accuracy", "up", "first_three")
+
+READERS = ((False, False), (False, True), (True, False), (True, True))
+"""Whether projections are read, and whether there is an invariant reader."""
+
+
+@dataclass(frozen=True, eq=False)
+class Readings:
+    """What the readers found in N clouds, with up to R candidates each.
+
+    Attributes:
+        upright: (N, R, 3), scores of the up direction by scorer, reader and projections.
+        classes: (N, R, C, 3), scores of the classes by reader, projections and invariant reader.
+        there: (N, R), which candidates exist.
+        is_up: (N, R), whose up direction is within 10°.
+        labels: (N,), -1 without a class.
+        shapes: (N,), the number of the shape.
+        is_view: (N,).
+    """
+
+    upright: Tensor
+    classes: Tensor
+    there: Tensor
+    is_up: Tensor
+    labels: Tensor
+    shapes: Tensor
+    is_view: Tensor
+
+    def select(self, mask: Tensor) -> "Readings":
+        return Readings(*(value[mask] for value in vars(self).values()))
+
+    def join(self, weights: ReaderWeights, readers: tuple[bool, bool]) -> Tensor:
+        """Joint log-probabilities by some of the readers, (N, R, C)."""
+        projections, invariant = readers
+        joint = join_scores(
+            self.upright[..., : 2 + projections],
+            self.classes[..., [True, projections, invariant]],
+            weights,
+        )
+        joint = joint.masked_fill(~self.there[..., None], -math.inf)
+        return joint - joint.flatten(1).logsumexp(1)[:, None, None]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model", help="name of a shipped model, or weights, of the network upright with projections")
     parser.add_argument("--data", type=Path, required=True, help="the dataset that it was trained on")
+    parser.add_argument("--scanned-objects", type=Path, help="folder of Google Scanned Objects")
     parser.add_argument("--samplings", type=int, default=3, help="samplings of each shape")
     given = parser.parse_args()
     model = qecnet.load(given.model)
-    items = open_dataset(model.setting("dataset"), given.data).items("train")
-    held = stratified_split([item.label for item in items], model.setting("validation"), seed=0)[1]
-    found: dict[tuple[int, str], list[Tensor]] = {}
-    for number in track(held):
-        shape, generator = items[number].load(), torch.Generator().manual_seed(derive_seed(number))
-        for _ in range(given.samplings):
-            clouds = sample_points(shape, model.config.points, generator), sample_view(shape, generator).cloud
-            for kind, cloud in zip(("whole", "views"), clouds, strict=True):
-                for row, result in enumerate(measure(model, cloud, items[number].label, generator)):
-                    found.setdefault((row, kind), []).append(result)
     network = model.network
     assert isinstance(network, UprightNet)
-    there = [row for row, choice in enumerate(CHOICES) if network.invariant is not None or not choice[3]]
+    held = {"": read_shapes(model, open_dataset(model.setting("dataset"), given.data), given.samplings)}
     path = Path(model.name)
     name = path.parent.name if path.suffix else path.name
-    replace_rows(RESULTS / "reader_weights.csv", [describe(name, row, found) for row in there])
+    rows = []
+    for readers in READERS:
+        if network.invariant is not None or not readers[1]:
+            rows += describe(name, held, readers)
+    if given.scanned_objects:
+        scanned = open_dataset("scanned_objects", given.scanned_objects)
+        held["scanned_"] = read_shapes(model, scanned, given.samplings, SCANNED_SHARE)
+        rows += describe(name, held, (True, False), merged=True)
+    replace_rows(RESULTS / "reader_weights.csv", rows)
+    for row in rows:
+        print(row)
 
 
-def describe(model: str, row: int, found: dict[tuple[int, str], list[Tensor]]) -> dict[str, Any]:
-    """A row of the table."""
-    names = "read", "reader", "projections", "invariant", "recognition"
-    choice = dict(zip(names, CHOICES[row], strict=True))
-    shares: dict[str, Any] = {}
-    for kind in ("whole", "views"):
-        means = torch.stack(found[row, kind]).double().mean(0).tolist()
-        for name, mean in zip(("accuracy", "up", "first_three"), means, strict=True):
-            shares[f"{kind}_{name}"] = f"{mean:.4f}"
-    return {"model": model, "clouds": len(found[row, "whole"]), **choice, **shares}
+def describe(
+    model: str, held: dict[str, Readings], readers: tuple[bool, bool], merged: bool = False
+) -> list[dict[str, Any]]:
+    """Two rows of the table: of the weights in use, and of fitted ones."""
+    names = ("reader", *("projections",) * readers[0], *("invariant",) * readers[1])
+    rows = []
+    for kind in ("in use", "fitted"):
+        weights = fit([*held.values()], readers, merged) if kind == "fitted" else reader_weights(*readers)
+        row: dict[str, Any] = {
+            "model": model,
+            "readers": " + ".join(names) + ", up directions" * merged,
+            "weights": kind,
+            "of_upright": " ".join(f"{value:.2f}" for value in weights.upright),
+            "of_classes": " ".join(f"{value:.2f}" for value in weights.classes),
+            "clouds": len(held[""].labels) // 2,
+        }
+        for source in ("", "scanned_"):
+            row |= {f"{source}{one}_{what}": "" for one in ("whole", "views") for what in MEASURED}
+        for source, readings in held.items():
+            found = measure(readings, weights, readers)
+            for fold in range(FOLDS) if kind == "fitted" else ():
+                others = [one.select(one.shapes % FOLDS != fold) for one in held.values()]
+                here = readings.shapes % FOLDS == fold
+                found[here] = measure(readings.select(here), fit(others, readers, merged), readers)
+            for one, is_view in (("whole", False), ("views", True)):
+                means = found[readings.is_view == is_view].mean(0).tolist()
+                row |= {f"{source}{one}_{what}": f"{mean:.4f}" for what, mean in zip(MEASURED, means, strict=True)}
+                if merged:
+                    row[f"{source}{one}_accuracy"] = ""
+        rows.append(row)
+    return rows
 
 
-def measure(model: Model, cloud: PointCloud, label: int, generator: torch.Generator) -> Tensor:
-    """For each choice, whether class, up direction and one of three up directions are right. (choices, 3)"""
+def measure(readings: Readings, weights: ReaderWeights, readers: tuple[bool, bool]) -> Tensor:
+    """For each cloud, whether the class, the up direction, and one of three up directions are right. (N, 3)"""
+    joint = readings.join(weights, readers)
+    is_right = joint.logsumexp(1).argmax(1) == readings.labels
+    best = joint.logsumexp(2).topk(3, 1).indices
+    is_up = readings.is_up.gather(1, best)
+    return torch.stack((is_right, is_up[:, 0], is_up.any(1)), 1).double()
+
+
+def fit(held: Sequence[Readings], readers: tuple[bool, bool], merged: bool) -> ReaderWeights:
+    """Find the weights of the greatest likelihood: of up directions, and if not merged equally of classes."""
+    counts = [len(values) for values in reader_weights(*readers)]
+    weights = torch.full((sum(counts),), 0.5, requires_grad=True)
+    optimizer = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        given = ReaderWeights(*weights.split(counts))
+        value = SHRINKAGE * weights.square().sum()
+        for one in held:
+            value = value - log_likelihood(one, given, readers, merged) / len(held)
+        value.backward()
+        return value
+
+    optimizer.step(loss)
+    return ReaderWeights(*(tuple(part.tolist()) for part in weights.detach().split(counts)))
+
+
+def log_likelihood(readings: Readings, weights: ReaderWeights, readers: tuple[bool, bool], merged: bool) -> Tensor:
+    """Mean log-likelihood; clouds without a correct candidate say nothing about up directions."""
+    joint = readings.join(weights, readers)
+    known = readings.is_up.any(1)
+    if merged:
+        return joint.logsumexp(2).masked_fill(~readings.is_up, -math.inf)[known].logsumexp(1).mean()
+    of_class = joint[torch.arange(len(joint)), :, readings.labels]
+    of_both = of_class.masked_fill(~readings.is_up, -math.inf)[known].logsumexp(1).sum() / len(joint)
+    return 0.5 * (of_class.logsumexp(1).mean() + of_both)
+
+
+def read_shapes(model: Model, dataset: Dataset, samplings: int, share: float = 0.0) -> Readings:
+    """Read the shapes that training held out, or a share of those of an unlabelled dataset."""
+    items = dataset.items("train")
+    # As in training, where shapes without a class follow those of all classes.
+    labels = [len(model.classes) if share else item.label for item in items]
+    held = stratified_split(labels, share or model.setting("validation"), seed=0)[1]
+    found = []
+    for place, number in enumerate(track(held, transient=True)):
+        shape, generator = items[number].load(), torch.Generator().manual_seed(derive_seed(number))
+        for _ in range(samplings):
+            clouds = sample_points(shape, model.config.points, generator), sample_view(shape, generator).cloud
+            for is_view, cloud in enumerate(clouds):
+                readings = read(model, cloud, generator)
+                label = -1 if share else items[number].label
+                found.append((*readings, torch.tensor(label), torch.tensor(place), torch.tensor(bool(is_view))))
+    return Readings(*(torch.stack(values) for values in zip(*found, strict=True)))
+
+
+def read(model: Model, cloud: PointCloud, generator: torch.Generator) -> tuple[Tensor, ...]:
+    """Read a cloud in a random pose: the first four fields of `Readings`, of one cloud."""
     q = random_quaternion((), generator, dtype=torch.float64)
     points = OrientedPoints.stack([prepare(PointCloud(cloud.points.double()).rotated(q), model.config)])
     network = model.network
     assert isinstance(network, UprightNet)
-    assert network.projections is not None
-    positions, normals = points.positions, to_matrix(points.frames)[..., 2] * points.valid[..., None]
     poses = points.candidates[0][points.candidates[0].any(-1)]
     with torch.inference_mode():
-        scored = network.scorer.read_one(positions, normals, poses)
-        order, most = network.rank(scored.upright, max(read for read, *_ in CHOICES))
-        poses, shares = poses[order], scored.upright.softmax(0)[order]
-        reading = network.reader.read_one(positions, normals, poses[:most])
-        facing = network.face(poses[:most], reading.harmonics, normals[0])
-        further_upright, projected, *_ = network.read_projections(positions, normals, *facing)
-        invariant = 0.0 if network.invariant is None else network.invariant(positions, normals)
-    upright = 0.5 * (reading.upright + scored.upright[order[:most]] + further_upright)
-    is_up = rotate(poses, UP) @ rotate(q.float(), UP) > math.cos(math.radians(10))
-    results = []
-    for read, of_reader, of_projections, of_invariant, recognition in CHOICES:
-        seen = (of_reader * reading.scores + of_projections * projected)[:read]
-        among = (upright[:read] + recognition * seen.log_softmax(-1).amax(-1)).softmax(0)
-        joint = among[:, None] * (seen + of_invariant * invariant).softmax(-1)
-        chosen = int(joint.sum(0).argmax())
-        likely = torch.cat((among * shares[: len(among)].sum(), shares[len(among) :])).topk(min(3, len(shares))).indices
-        results.append(
-            torch.tensor([chosen == label, bool(is_up[joint[:, chosen].argmax()]), bool(is_up[likely].any())])
-        )
-    return torch.stack(results)
+        found = network.read_candidates(*positions_and_normals(points), poses)
+    count, most = len(found.upright), network.config.read
+    is_up = rotate(poses[found.order[:count]], UP) @ rotate(q.float(), UP) > math.cos(math.radians(10))
+    upright = torch.zeros(most, 3)
+    classes = torch.zeros(most, len(model.classes), 3)
+    upright[:count] = found.upright
+    classes[:count, :, : found.classes.shape[-1]] = found.classes
+    there = torch.arange(most) < count
+    return upright, classes, there, torch.nn.functional.pad(is_up, (0, most - count))
 
 
 if __name__ == "__main__":

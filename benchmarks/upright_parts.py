@@ -19,11 +19,20 @@ from rich.progress import track
 from torch import Tensor
 
 import qecnet
-from qecnet.algebra import rotate, to_matrix
+from qecnet.algebra import rotate
 from qecnet.datasets import Item, open_dataset
 from qecnet.geometry import OrientedPoints, PointCloud, prepare
 from qecnet.models import Model
 from qecnet.nn import UprightNet
+from qecnet.nn.joint import join_scores, reader_weights
+from qecnet.nn.upright import positions_and_normals
+
+PARTS = (
+    ("and a reader of the best", False, False),
+    ("and a reader of projections", True, False),
+    ("and an invariant reader", True, True),
+)
+"""Names of rows, and whether projections and an invariant reader are read."""
 
 
 def main() -> None:
@@ -66,34 +75,25 @@ def measure(model: Model, item: Item, number: int) -> Iterator[tuple[str, float,
     network = model.network
     assert isinstance(network, UprightNet)
     poses = cloud.candidates[0][cloud.candidates[0].any(-1)]
-    positions, normals = cloud.positions, to_matrix(cloud.frames)[..., 2] * cloud.valid[..., None]
+    positions, normals = positions_and_normals(cloud)
     with torch.inference_mode():
-        light = network.scorer(positions, normals, poses, network.scorer.find_neighbours(positions))
-        order, count = network.rank(light.upright, network.config.read)
-        best = order[:count]
-        reading = network.reader(positions, normals, poses[best], network.reader.find_neighbours(positions))
-    upright, scores = reading.upright + light.upright[best], reading.scores
-    first = int(upright.argmax())
+        light = network.scorer.read_one(positions, normals, poses)
+        found = network.read_candidates(positions, normals, poses)
     answer, told = model.predict(points), model.predict(points, up=up)
     yield "the steadiest resting face", off(poses[0].double(), up), torch.nan
-    yield "a scorer of candidates", off(poses[best[0]].double(), up), correct(light.scores[best[0]])
-    yield "and a reader of the best", off(poses[best[first]].double(), up), correct(scores[first])
-    projected = None
-    if network.projections is not None:
-        with torch.inference_mode():
-            facing = network.face(poses[best], reading.harmonics, normals[0])
-            further_upright, projected, *_ = network.read_projections(positions, normals, *facing)
-        upright = upright + further_upright
-    with torch.inference_mode():
-        seen, classes = network.class_scores(reading.scores, projected, light.scores[best], positions, normals)
-    if projected is not None:
-        first = int(upright.argmax())
-        yield "and a reader of projections", off(poses[best[first]].double(), up), correct(seen[first])
-    first = int((0.5 * upright + network.recognition(seen)).argmax())
-    yield "and how clearly a class is recognised", off(poses[best[first]].double(), up), correct(seen[first])
-    if network.invariant is not None:
-        yield "and an invariant reader", off(poses[best[first]].double(), up), correct(classes[first])
-    yield "classes summed over candidates, poses snapped", off(answer.pose, up), correct(answer.activations)
+    best = found.order[0]
+    yield "a scorer of candidates", off(poses[best].double(), up), correct(light.scores[best])
+    projections, invariant = network.config.projections, network.config.invariant
+    for name, of_projections, of_invariant in PARTS:
+        if projections >= of_projections and invariant >= of_invariant:
+            classes = found.classes[..., [True, *(of_projections,) * projections, *(of_invariant,) * invariant]]
+            joint = join_scores(
+                found.upright[:, : 2 + of_projections], classes, reader_weights(of_projections, of_invariant)
+            )
+            joint = joint.flatten().softmax(0).view(joint.shape)
+            first = found.order[joint.sum(1).argmax()]
+            yield name, off(poses[first].double(), up), correct(joint.sum(0))
+    yield "with snapped poses", off(answer.pose, up), correct(answer.activations)
     yield "with the true up direction", off(told.pose, up), correct(told.activations)
 
 

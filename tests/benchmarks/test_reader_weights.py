@@ -1,19 +1,17 @@
-"""The benchmark of readers' weights combines scores itself: with the weights in use, as the network does."""
+"""The benchmark that fits the weights of readers: what it joins, and what it fits."""
 
 import torch
-from benchmarks.candidates import UP
-from benchmarks.reader_weights import CHOICES, describe, measure
+from benchmarks.reader_weights import Readings, describe, fit, log_likelihood, measure, read
 
-from qecnet.algebra import random_quaternion, rotate
+from qecnet.algebra import random_quaternion
 from qecnet.datasets import make_shape, sample_view
 from qecnet.geometry import OrientedPoints, PointCloud, PrepareConfig, prepare
 from qecnet.models import Model
-from qecnet.nn import UprightConfig, create_network
+from qecnet.nn import create_network
 from qecnet.nn.edge_reader import ReaderSize
+from qecnet.nn.joint import ReaderWeights, reader_weights
 from qecnet.nn.projection_reader import ProjectionReaderSize
-from qecnet.nn.upright import _FURTHER, _READER, _RECOGNITION
 
-IN_USE = CHOICES.index((UprightConfig(2).read, _READER, _FURTHER, _FURTHER, _RECOGNITION))
 SMALL = ReaderSize(128, (32, 16), (8, 8, 8, 8), (16, 16, 32, 32, 32, 48))
 CLASSES = tuple("abcdefgh")
 
@@ -38,7 +36,21 @@ def make_decided_model():
     return Model("decided", network, CLASSES, PrepareConfig(8000, 128, "centred", candidates=True))
 
 
-def test_the_choice_in_use_is_what_the_network_predicts():
+def make_readings(clouds=40, candidates=6, classes=8, seed=0):
+    """Random scores in which reader and projections know the class and the up direction, and the others do not."""
+    generator = torch.Generator().manual_seed(seed)
+    upright = torch.randn(clouds, candidates, 3, generator=generator)
+    scores = torch.randn(clouds, candidates, classes, 3, generator=generator)
+    labels = torch.randint(classes, (clouds,), generator=generator)
+    is_up = torch.arange(candidates).expand(clouds, -1) == torch.randint(candidates, (clouds, 1), generator=generator)
+    upright[..., 1] += 2 * is_up
+    scores[torch.arange(clouds), :, labels, 1] += 2
+    there = torch.ones(clouds, candidates, dtype=torch.bool)
+    shapes = torch.arange(clouds) // 2
+    return Readings(upright, scores, there, is_up, labels, shapes, torch.arange(clouds) % 2 == 1)
+
+
+def test_the_readings_joined_with_the_weights_in_use_are_what_the_network_predicts():
     model = make_decided_model()
     for number in range(24):
         generator = torch.Generator().manual_seed(number)
@@ -47,15 +59,32 @@ def test_the_choice_in_use_is_what_the_network_predicts():
         q = random_quaternion((), generator, dtype=torch.float64)
         points = prepare(PointCloud(cloud.points.double()).rotated(q), model.config)
         found = model.predict_points(OrientedPoints.stack([points]))
-        up = rotate(found.pose[0].double(), UP.double()) @ rotate(q, UP.double())
-        named, is_up, _ = measure(model, cloud, int(found.label), generator.set_state(state))[IN_USE]
-        assert bool(named)
-        assert bool(is_up) == (float(up.arccos().rad2deg()) < 10)
+        readings = Readings(
+            *(value[None] for value in read(model, cloud, generator.set_state(state))), *[torch.zeros(1)] * 3
+        )
+        joint = readings.join(reader_weights(True, True), (True, True)).exp()[0]
+        torch.testing.assert_close(joint.sum(0), found.activations[0])
 
 
-def test_a_row_has_means_of_all_clouds():
-    clouds = [torch.tensor([1, 1, 1]), torch.tensor([0, 0, 1])]
-    row = describe("any", IN_USE, {(IN_USE, "whole"): clouds, (IN_USE, "views"): clouds[1:]})
-    assert row["clouds"] == 2
-    assert (row["whole_accuracy"], row["whole_first_three"]) == ("0.5000", "1.0000")
-    assert (row["views_up"], row["recognition"]) == ("0.0000", _RECOGNITION)
+def test_the_readers_that_know_most_get_the_largest_weights():
+    weights = fit([make_readings(400)], (True, True), merged=False)
+    assert max(weights.upright) == weights.upright[1]
+    assert max(weights.classes) == weights.classes[1]
+
+
+def test_fitted_weights_are_likelier_than_equal_ones():
+    held, readers = make_readings(400), (True, True)
+    equal = ReaderWeights((0.5,) * 3, (0.5,) * 3)
+    fitted = fit([held], readers, merged=False)
+    assert log_likelihood(held, fitted, readers, merged=False) > log_likelihood(held, equal, readers, merged=False)
+
+
+def test_scanned_objects_have_up_directions_and_no_accuracy():
+    held = {"": make_readings(), "scanned_": make_readings(seed=1)}
+    in_use, fitted = describe("any", held, (True, False), merged=True)
+    assert in_use["clouds"] == 20
+    assert in_use["whole_accuracy"] == in_use["scanned_views_accuracy"] == ""
+    found = measure(held["scanned_"], reader_weights(True, False), (True, False))
+    assert in_use["scanned_views_up"] == f"{found[1::2, 1].mean():.4f}"
+    assert fitted["weights"] == "fitted"
+    assert len(fitted["of_upright"].split()) == 3

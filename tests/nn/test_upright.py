@@ -146,7 +146,7 @@ def test_a_cloud_has_the_same_answer_alone_and_in_a_batch():
 
 
 def test_without_classes_orientations_and_descriptors_stay():
-    network, points = make_network(), make_clouds()
+    network, points = make_network(invariant=False), make_clouds()
     with torch.inference_mode():
         with_classes, without = network(points), network.without_classes()(points)
     torch.testing.assert_close(without.activations, torch.ones(2, 1))
@@ -156,20 +156,19 @@ def test_without_classes_orientations_and_descriptors_stay():
 
 
 @pytest.mark.parametrize("merged", [False, True])
-def test_the_candidate_from_which_a_class_is_recognised_is_the_first(merged, monkeypatch):
+def test_the_candidate_from_which_readers_recognise_the_same_class_is_the_first(merged, monkeypatch):
     network, points = make_network(), make_clouds()
     network = network.without_classes() if merged else network
-    clear, unclear = network.recognition(torch.tensor([[4.0, 0.0, 0.0], [1.0, 0.0, 0.9]]))
-    assert unclear < clear < 0
-    ups = []
-    for recognised in (0, -1):
+    read, ups = network.read_candidates, []
+    for place in (0, -1):
 
-        def recognise(scores, place=recognised):
-            found = scores.new_zeros(scores.shape[:-1])
-            found[..., place] = 100
-            return found
+        def agree(*arguments, place=place):
+            found = read(*arguments)
+            classes = torch.eye(3)[torch.arange(found.classes.shape[-1]) % 3].t().repeat(len(found.classes), 1, 1)
+            classes[place] = torch.tensor([1.0, 0, 0])[:, None]
+            return found._replace(classes=100 * classes)
 
-        monkeypatch.setattr(network, "recognition", recognise)
+        monkeypatch.setattr(network, "read_candidates", agree)
         with torch.inference_mode():
             ups.append(to_matrix(network(points).orientations.poses[:, 0])[..., 2])
     assert ((ups[0] * ups[1]).sum(-1) < 0.9).all()

@@ -13,6 +13,7 @@ pose, but no votes are routed (Algorithm 1): the pose is one of the candidates, 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -31,18 +32,16 @@ from .azimuth import azimuth_is_open, azimuth_modes
 from .capsules import fill
 from .edge_reader import ReaderSize
 from .invariant_reader import InvariantReader
+from .joint import join_scores, reader_weights
 from .orientations import Orientations
 from .prediction import Prediction, Whole
 from .projection_reader import ProjectionReader, ProjectionReaderSize, ProjectionReading
 from .registry import Network, NetworkConfig, register_network
 from .summary_layer import SUMMARY_SIZE, reduced_summaries
 from .upright_learning import learn
-from .upright_reader import UprightReader
+from .upright_reader import UprightReader, UprightReading
 
 _NEGLIGIBLE = 0.01  # probability of a candidate that is not worth reading
-_SCORER_CLASSES = 0.5  # weight of the scorer's class scores relative to the reader's, without projections
-_READER, _FURTHER = 0.3, 0.6  # weights of the class scores of the reader, and of each other reader, if there are any
-_RECOGNITION = 2.0  # weight of the largest class probability, relative to half the scores of the up direction
 _LARGEST_TILT = math.cos(math.radians(3))  # the cosine of the largest change of the up direction by snapping
 
 
@@ -63,8 +62,8 @@ class UprightConfig(NetworkConfig):
         wrong: number of wrong candidates of each shape that the scorer sees in a step of training.
         dropout: share of a summary's values that training leaves out.
         summary_rank: of the readers' layers before their summaries, see `UprightNet.reduced`; 0 for full rank.
-        merged: whether answers have one class for all shapes; the classes then only tell from which candidate a shape
-            is recognised.
+        merged: whether answers have one class for all shapes; the classes then only tell from which candidate the
+            readers recognise the same one.
     """
 
     frames: int = 1024
@@ -96,6 +95,28 @@ class UprightConfig(NetworkConfig):
             raise ValueError(f"summary_rank is {self.summary_rank}; it must be from 0 to {SUMMARY_SIZE}")
 
 
+class CandidateReadings(NamedTuple):
+    """What the readers of a network find in the R best of one cloud's N candidates.
+
+    Attributes:
+        order: (N,) indices of the candidates, the best by the scorer first.
+        probabilities: (N,), of the candidates in this order, by the scorer.
+        upright: (R, U), scores of the up direction by scorer, reader, and projections if they are read.
+        classes: (R, C, K), scores of the classes by reader, projections, and invariant reader, as far as they exist.
+        facing: (R, A, 4), the poses with the likeliest azimuths, see `UprightNet.face`.
+        shares: (R, A), their shares of the probability.
+        reading: of the reader.
+    """
+
+    order: Tensor
+    probabilities: Tensor
+    upright: Tensor
+    classes: Tensor
+    facing: Tensor
+    shares: Tensor
+    reading: UprightReading
+
+
 class UprightNet(Network):
     """Scores candidate orientations, and reads the class and the azimuth from the best.
 
@@ -125,14 +146,14 @@ class UprightNet(Network):
             if config.projections
             else None
         )
+        self.weights = reader_weights(config.projections, config.invariant)
 
     @property
     def descriptor_size(self) -> int:
         return SUMMARY_SIZE
 
     def predict(self, points: OrientedPoints) -> Prediction:
-        primary = fill(points)
-        positions, normals = primary.positions, to_matrix(primary.poses[..., 0, :])[..., 2]
+        positions, normals = positions_and_normals(points)
         if self.training:
             return learn(self, positions, normals, points.candidates)
         if is_exporting():
@@ -144,7 +165,7 @@ class UprightNet(Network):
         return Prediction.concatenate([self._verify(p[None], n[None], poses[poses.any(-1)]) for p, n, poses in clouds])
 
     def without_classes(self) -> "UprightNet":
-        """Copy the network with one class for all shapes: candidates and descriptors stay as they are."""
+        """Copy the network with one class for all shapes: readers and candidates stay as they are."""
         network = UprightNet(replace(self.config, invariant=False, merged=True))
         network.load_state_dict({name: self.state_dict()[name] for name in network.state_dict()})
         return network.train(self.training)
@@ -180,37 +201,64 @@ class UprightNet(Network):
         whole = Whole(empty(0, 3), empty(0))
         return Prediction(empty(0, classes), empty(0, classes, 4), empty(0, self.descriptor_size), whole=whole)
 
+    def read_candidates(self, positions: Tensor, normals: Tensor, poses: Tensor) -> CandidateReadings:
+        """Let all readers read one cloud from the best of its candidates.
+
+        Args:
+            positions, normals: (1, N, 3).
+            poses: (C, 4), the candidates.
+
+        Returns:
+            The readings of the best candidates, with their indices.
+        """
+        scored = self.scorer.read_one(positions, normals, poses)
+        order, count = self.rank(scored.upright, self.config.read)
+        best = order[:count]
+        reading = self.reader.read_one(positions, normals, poses[best])
+        upright, classes = [scored.upright[best], reading.upright], [reading.scores]
+        facing, shares = self.face(poses[best], reading.harmonics, normals[0])
+        if self.projections is not None:
+            further_upright, projected, facing, shares = self.read_projections(positions, normals, facing, shares)
+            upright.append(further_upright)
+            classes.append(projected)
+        if self.invariant is not None:
+            classes.append(self.invariant(positions, normals).expand_as(reading.scores))
+        return CandidateReadings(
+            order,
+            scored.upright.softmax(0)[order],
+            torch.stack(upright, -1),
+            torch.stack(classes, -1),
+            facing,
+            shares,
+            reading,
+        )
+
     def _verify(self, positions: Tensor, normals: Tensor, poses: Tensor) -> Prediction:
         """Predict for one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
         if not len(poses):
             poses = identity_like(positions)[None]
-        scored = self.scorer.read_one(positions, normals, poses)
-        probabilities = scored.upright.softmax(0)
-        order, count = self.rank(scored.upright, self.config.read)
-        best, rest = order[:count], order[count:]
-        reading = self.reader.read_one(positions, normals, poses[best])
-        facing, shares = self.face(poses[best], reading.harmonics, normals[0])
-        upright, projected = reading.upright + scored.upright[best], None
-        if self.projections is not None:
-            further_upright, projected, facing, shares = self.read_projections(positions, normals, facing, shares)
-            upright = upright + further_upright
-        seen, classes = self.class_scores(reading.scores, projected, scored.scores[best], positions, normals)
+        found = self.read_candidates(positions, normals, poses)
+        reading, count = found.reading, len(found.upright)
+        joint = join_scores(found.upright, found.classes, self.weights).flatten().softmax(0).view(count, -1)
         # The scorer gives the probability that one of these is right; if so, `among` are the probabilities of each, by
         # all readers together.
-        among = (0.5 * upright + self.recognition(seen)).softmax(0)
-        joint = among[:, None] * self._probabilities(classes)
+        among = joint.sum(-1)
+        if self.config.merged:
+            joint = among[:, None]
         # For each class its likeliest candidate, with the likeliest azimuth.
-        of_class = facing[:, 0][joint.argmax(0)]
-        found = torch.cat((facing.flatten(0, 1), poses[rest]))
-        of_read = probabilities[best].sum() * among[:, None] * shares
-        probability = torch.cat((of_read.flatten(), probabilities[rest]))
-        is_open = azimuth_is_open(reading.harmonics)[:, None].expand_as(shares).flatten()
-        is_open = torch.cat((is_open, is_open.new_zeros(len(rest))))
+        of_class = found.facing[:, 0][joint.argmax(0)]
+        rest = found.order[count:]
+        of_read = found.probabilities[:count].sum() * among[:, None] * found.shares
+        is_open = azimuth_is_open(reading.harmonics)[:, None].expand_as(found.shares).flatten()
         return Prediction(
             joint.sum(0)[None],
             of_class[None],
             (among[:, None] * reading.summary).sum(0)[None],
-            orientations=Orientations.best(found, probability, is_open),
+            orientations=Orientations.best(
+                torch.cat((found.facing.flatten(0, 1), poses[rest])),
+                torch.cat((of_read.flatten(), found.probabilities[count:])),
+                torch.cat((is_open, is_open.new_zeros(len(rest)))),
+            ),
             whole=Whole(reading.offset[among.argmax()][None], reading.growth[among.argmax()][None]),
         )
 
@@ -225,35 +273,37 @@ class UprightNet(Network):
         identity = identity_like(poses)
         poses = torch.where(there[..., None], poses, identity)
         first = torch.arange(poses.shape[1], device=poses.device) == 0  # used where there is no candidate
-        scored = self.scorer.read_each(positions, normals, poses)
-        scores = scored.upright.view(there.shape)
+        scores = self.scorer.read_each(positions, normals, poses).upright.view(there.shape)
         scores = torch.where(there | (first & ~there.any(-1, keepdim=True)), scores, -math.inf)
         best_scores, best = scores.topk(min(self.config.read, poses.shape[1]), -1)
         likely = scores.softmax(-1).gather(-1, best) >= _NEGLIGIBLE
         likely = likely | first[: best.shape[1]]
         poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
         reading = self.reader.read_each(positions, normals, poses)
-        upright, projected = reading.upright, None
+        shape = (*best.shape, -1)
+        upright = [torch.where(likely, best_scores, 0), reading.upright.view(best.shape)]
+        classes = [reading.scores.view(shape)]
         of_rows = [x.repeat_interleave(best.shape[1], 0) for x in (positions, normals)]
         facing, shares = self.face(poses.flatten(0, 1), reading.harmonics, of_rows[1][:, None], most=2)
-        shape = (*best.shape, -1)
         if self.projections is not None:
             twice = [x.repeat_interleave(2, 0) for x in of_rows]
-            further_upright, further, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
-            upright, projected = upright + further_upright, further.view(shape)
-        facing = facing[:, 0].view(*best.shape, 4)
-        of_scorer = scored.scores.view(*there.shape, -1)
-        of_scorer = of_scorer.gather(1, best[..., None].expand(-1, -1, of_scorer.shape[-1]))
-        seen, classes = self.class_scores(reading.scores.view(shape), projected, of_scorer, positions, normals)
-        upright = 0.5 * (upright.view(best.shape) + best_scores) + self.recognition(seen)
-        among = torch.where(likely, upright, -math.inf).softmax(-1)
-        joint = among[..., None] * self._probabilities(classes)
+            further_upright, projected, facing, _ = self.read_projections(twice[0], twice[1], facing, shares)
+            upright.append(further_upright.view(best.shape))
+            classes.append(projected.view(shape))
+        if self.invariant is not None:
+            classes.append(self.invariant(positions, normals)[:, None].expand_as(classes[0]))
+        joint = join_scores(torch.stack(upright, -1), torch.stack(classes, -1), self.weights)
+        joint = torch.where(likely[..., None], joint, -math.inf)
+        joint = joint.flatten(1).softmax(-1).view_as(joint)
+        among = joint.sum(-1)
+        if self.config.merged:
+            joint = among[..., None]
         of_class = joint.argmax(1)[..., None].expand(-1, -1, 4)
-        summary = (among[..., None] * reading.summary.view(*best.shape, -1)).sum(1)
+        summary = (among[..., None] * reading.summary.view(shape)).sum(1)
         likeliest = among.argmax(-1, keepdim=True)
         offset = reading.offset.view(*best.shape, 3).gather(1, likeliest[..., None].expand(-1, -1, 3))
         whole = Whole(offset[:, 0], reading.growth.view(best.shape).gather(1, likeliest)[:, 0])
-        return Prediction(joint.sum(1), facing.gather(1, of_class), summary, whole=whole)
+        return Prediction(joint.sum(1), facing[:, 0].view(*best.shape, 4).gather(1, of_class), summary, whole=whole)
 
     @staticmethod
     def rank(upright: Tensor, most: int) -> tuple[Tensor, int]:
@@ -312,43 +362,11 @@ class UprightNet(Network):
         upright, classes = (weight * found.upright).sum(-1), (weight[..., None] * found.scores).sum(1)
         return upright, classes, facing, shares
 
-    def class_scores(
-        self, reader: Tensor, projected: Tensor | None, of_scorer: Tensor, positions: Tensor, normals: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Combine the readers' scores of the classes.
 
-        Args:
-            reader, projected, of_scorer: (..., R, C), of the reader, of projections if there are any, and of the
-                scorer, which counts only without projections, and for the class only if no other reader does.
-            positions, normals: (clouds, N, 3).
-
-        Returns:
-            The scores by which a class is recognised from each candidate, and those of the class, to which the
-            invariant reader adds its own. (..., R, C)
-        """
-        weighted = _READER * reader if projected is None else _READER * reader + _FURTHER * projected
-        seen = reader + _SCORER_CLASSES * of_scorer if projected is None else weighted
-        if self.invariant is None:
-            return seen, seen
-        invariant: Tensor = self.invariant(positions, normals)
-        return seen, weighted + _FURTHER * (invariant if seen.dim() == 2 else invariant[:, None])
-
-    @staticmethod
-    def recognition(scores: Tensor) -> Tensor:
-        """Measure how clearly a class is recognised: from a right pose more clearly than from a wrong one.
-
-        Args:
-            scores: (..., C), of the classes.
-
-        Returns:
-            (...), the weighted logarithm of the largest probability.
-        """
-        return _RECOGNITION * scores.log_softmax(-1).amax(-1)
-
-    def _probabilities(self, scores: Tensor) -> Tensor:
-        """Of the classes, or of the one that they are merged into. (..., C) → (..., C or 1)"""
-        found = scores.softmax(-1)
-        return found.sum(-1, keepdim=True) if self.config.merged else found
+def positions_and_normals(points: OrientedPoints) -> tuple[Tensor, Tensor]:
+    """What the readers see of clouds: (clouds, N, 3) positions and normals, of valid points only."""
+    primary = fill(points)
+    return primary.positions, to_matrix(primary.poses[..., 0, :])[..., 2]
 
 
 def _snapped(poses: Tensor, normals: Tensor) -> Tensor:

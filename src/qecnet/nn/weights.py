@@ -89,8 +89,8 @@ def start_from(
 
     Of layers with one row for each class (`Network.class_rows`), the rows of classes with the same name are copied.
     Other parameters that depend on the classes are copied only if the classes are the same. What is not copied stays as
-    it is in `network`, as do parts that the other network does not have. Fields that are `adjustable` may differ, and
-    those that are `growing` may be larger in `network`.
+    it is in `network`. Either network may lack `Network.parts` of the other; fields that are `adjustable` may differ,
+    and those that are `growing` may be larger in `network`.
 
     Args:
         network: gets the weights.
@@ -111,9 +111,10 @@ def start_from(
         raise ValueError(
             f"{path}: was trained on frames with the sign {side}, not {sign}; start with --set sign={side}"
         )
-    parts = [name for name in network.parts if part or not getattr(found.config, name, True)]
     grown = [name for name in network.growing if getattr(network.config, name) >= getattr(found.config, name, 0)]
-    may_differ = {name: getattr(network.config, name) for name in ("classes", *network.adjustable, *grown, *parts)}
+    may_differ = {
+        name: getattr(network.config, name) for name in ("classes", *network.adjustable, *grown, *network.parts)
+    }
     if type(found) is not type(network) or vars(found.config) | may_differ != vars(network.config):
         raise ValueError(
             f"{path}: is a different network from the one in the settings; give the settings it was trained with"
