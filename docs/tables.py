@@ -44,8 +44,6 @@ from qecnet.evaluation import (
     read_result,
     summarize,
 )
-from qecnet.training import make_settings
-from qecnet.training.settings import read_settings
 
 R = TypeVar("R", bound=Result)
 ROOT = Path(__file__).parents[1]
@@ -787,7 +785,7 @@ def replication_seeds() -> str:
     """Recipes that were run with several seeds: means and standard deviations."""
     recipes: dict[str, list[EvaluatedRun]] = {}
     for run in _list_replications():
-        same = asdict(replace(run.settings, seed=0))
+        same = asdict(replace(run.settings, seed=0, validate_every=1))  # validation changes no weights
         recipes.setdefault(json.dumps(same), []).append(run)
     rows = []
     for runs in recipes.values():
@@ -864,10 +862,10 @@ def _list_trials(config: str) -> list[EvaluatedRun]:
 def paper_trials() -> str:
     """Short runs of the paper's network on ModelNet10 that differ from the first in one or two settings."""
     runs = _list_trials("paper")
-    settings = [vars(make_settings(read_settings(run.folder / "settings.json"))) for run in runs]
+    first = vars(runs[0].settings)
     rows = []
-    for run, own in zip(runs, settings, strict=True):
-        changed = [f"{name} {value}" for name, value in own.items() if value != settings[0][name]]
+    for run in runs:
+        changed = [f"{name} {value}" for name, value in vars(run.settings).items() if value != first[name]]
         last = run.log[-1]
         figures = (last.train_accuracy, last.validation_ar, last.validation_class_mean)
         rows.append([_link_folder(run), ", ".join(changed) or DASH, *map(format_percent, figures)])

@@ -8,6 +8,7 @@ from pathlib import Path
 from qecnet.evaluation.predict import Predictions, read_predictions
 from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.results import PROTOCOLS, ModelResult, PoseBaselinesResult, ProtocolName, R, read_result
+from qecnet.models import RunSettings, read_run_settings
 from qecnet.nn import find_network, list_networks
 from qecnet.outcome import Epoch, TrainingOutcome
 from qecnet.schema import decode_file, decode_lines
@@ -25,43 +26,6 @@ def network_title(config: str) -> str:
     if (method := published_figures().methods.get(config)) is not None:
         return method
     return find_network(config).network.title if config in list_networks() else config
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What results show of a run's settings.json, in the names there; the defaults are those of older runs."""
-
-    dataset: str
-    per_class: int
-    config: str
-    method: str
-    points: int
-    frames: int
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    loss: str
-    siamese: float
-    validation: float
-    seed: int
-    aligned: float = 0.0
-    balance: float = 0.0
-    keep: float = 0.8
-    canonicalize: bool = True
-    origin: str = "patch"
-    dropped: float = 0.0
-    stretch: float = 1.0
-    patches: int = 64
-    weighting: str = "sigmoid"
-    nonlinearity: str = "none"
-    schedule: str | None = None
-    subsamplings: int | None = None
-    thinnest: float = 1.0
-    views: float = 0.0
-    unlabelled: str = ""
-    start: str | None = None
-    only: str = ""
-    start_part: str = ""
 
 
 @dataclass(frozen=True)
@@ -118,7 +82,7 @@ class EvaluatedRun:
     @cached_property
     def settings(self) -> RunSettings:
         """How it was trained."""
-        return decode_file(self.folder / "settings.json", RunSettings)
+        return read_run_settings(self.folder / "settings.json")
 
     @cached_property
     def outcome(self) -> TrainingOutcome | None:

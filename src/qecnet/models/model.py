@@ -284,7 +284,7 @@ class Model:
         """Get a setting of the training.
 
         Args:
-            name: of a field of `qecnet.training.Settings`.
+            name: of a field of `RunSettings`.
 
         Returns:
             Its value.
