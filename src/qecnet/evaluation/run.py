@@ -64,15 +64,19 @@ class EvaluatedRun:
     @property
     def title(self) -> str:
         """What the network is called, whatever its loss was."""
-        name = network_title(self.settings.config)
-        return f"{name}, no canonicalisation" if self.kind == "var" else name
+        return ", ".join([network_title(self.settings.config), *(suffix for _, suffix in self._variants)])
 
     @property
     def kind(self) -> str:
-        """The configuration; the paper's network without canonicalisation is its "Var."."""
+        """The name of the configuration, or of the variant of the network that the run is of, such as "var"."""
+        return next((name for name, _ in self._variants), self.settings.config)
+
+    @property
+    def _variants(self) -> list[tuple[str, str]]:
+        """Names of the network's variants that the run is of, and how they end the title."""
         config = self.settings.config
-        could = config in list_networks() and hasattr(find_network(config).config, "canonicalize")
-        return "var" if could and not self.settings.canonicalize else config
+        variants = find_network(config).network.variants if config in list_networks() else {}
+        return [names for field, names in variants.items() if not getattr(self.settings, field)]
 
     @property
     def has_poses(self) -> bool:
