@@ -16,6 +16,7 @@ from pathlib import Path
 from benchmarks.measure import RESULTS
 
 from qecnet.training import make_settings
+from qecnet.training.settings import read_settings
 
 COMMON = {
     "dataset": "modelnet10",
@@ -58,7 +59,7 @@ def folder(name: str) -> Path:
 def train(name: str, data: Path, cache: Path | None) -> None:
     out = folder(name)
     if (out / "settings.json").exists():
-        kept = make_settings(json.loads((out / "settings.json").read_text(encoding="utf-8")))
+        kept = make_settings(read_settings(out / "settings.json"))
         if kept != make_settings(COMMON | VARIANTS[name]):
             sys.exit(f"{out}: is a run with other settings; move it away")
     if (out / "result.json").exists():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import secrets
-import sqlite3
 import stat
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -17,9 +16,6 @@ from qecnet.schema import first_line, system_reason
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-_SYSTEM_FAULTS = ("full", "readonly", "unable to open", "locked", "permission", "disk I/O")
-"""What SQLite says when the disk or its permissions are at fault, not the file."""
 
 
 @contextmanager
@@ -102,34 +98,6 @@ def name_write_errors(path: Path) -> Iterator[None]:
     except OSError as error:
         reason = system_reason(error)
         raise OSError(f"{path}: cannot be written ({reason}); the previous file, if any, is unchanged") from error
-
-
-@contextmanager
-def name_sqlite_errors(path: Path, problem: str, remedy: str, repair: str, *, busy: str = "") -> Iterator[None]:
-    """Raise errors of SQLite in a block as one sentence that names the database.
-
-    Args:
-        path: the database.
-        problem: what cannot be done with it, if the disk or its permissions are at fault.
-        remedy: what to do in that case.
-        repair: what to do about a damaged database.
-        busy: what to say where another process has locked it; by default that is a problem like others.
-
-    Raises:
-        OSError: if the database cannot be used.
-        ValueError: if it is damaged.
-    """
-    try:
-        yield
-    except UnicodeDecodeError as error:  # names of a damaged schema, in SQLite's own messages
-        raise ValueError(f"{path}: is damaged (a name is not UTF-8); {repair}") from error
-    except sqlite3.Error as error:
-        reason = first_line(error)
-        if busy and "locked" in reason:
-            raise OSError(f"{path}: {busy}") from error
-        if any(word in reason for word in _SYSTEM_FAULTS):
-            raise OSError(f"{path}: {problem} ({reason}); {remedy}") from error
-        raise ValueError(f"{path}: is damaged ({reason}); {repair}") from error
 
 
 def as_json(value: Mapping[str, Any]) -> bytes:

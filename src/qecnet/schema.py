@@ -28,13 +28,18 @@ def decode_file(path: Path, kind: type[T]) -> T:
     Raises:
         ValueError: if the file cannot be read, is not a JSON object, or does not match the fields of `kind`.
     """
-    return decode(parse_object(_read_text(path), path), kind, path)
+    return decode(read_object(path), kind, path)
 
 
 def decode_lines(path: Path, kind: type[T]) -> tuple[T, ...]:
     """Read a dataclass from each line of a JSON Lines file; arguments and errors are those of `decode_file`."""
     lines = [line for line in _read_text(path).splitlines() if line.strip()]
     return tuple(decode(parse_object(line, path), kind, path) for line in lines)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Read a JSON object from a file; a ValueError if it cannot be read, or is none."""
+    return parse_object(_read_text(path), path)
 
 
 def parse_object(text: str, path: Path) -> dict[str, Any]:

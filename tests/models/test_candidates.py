@@ -13,7 +13,7 @@ from qecnet.datasets import make_furniture
 from qecnet.datasets._solids import box, join, lathe
 from qecnet.geometry import Mesh, sample_points
 from qecnet.models import Answer, Candidate, hash_model
-from qecnet.models.answer import likely_rotations, relative_pose
+from qecnet.models.alignment import likely_rotations, relative_pose
 from qecnet.nn import UprightNet
 
 UP = torch.tensor([0.0, 0.0, 1.0], dtype=torch.float64)

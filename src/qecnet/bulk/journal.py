@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from qecnet.bulk.sinks import Columns, Row
-from qecnet.files import name_sqlite_errors
 from qecnet.models import Failure, read_stamp
 from qecnet.schema import decode, parse_object
+from qecnet.sqlite_errors import name_sqlite_errors
 
 _VERSION = 1
 """Of the format."""

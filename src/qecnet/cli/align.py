@@ -55,7 +55,7 @@ def align(
             "--target-up",
             metavar="DIRECTION",
             parser=option_parser(parse_direction),
-            help="Known up direction of the target, in its own coordinates, if it is another than that of the source: "
+            help="Known up direction of the target, in its own coordinates, if it differs from that of the source: "
             "an axis (z, -y) or three numbers. Needs --up.",
             show_default=False,
         ),

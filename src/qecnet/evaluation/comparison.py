@@ -14,24 +14,6 @@ from qecnet.evaluation.results import (
 )
 from qecnet.evaluation.run import EvaluatedRun
 
-_OURS = {"QEC": "paper", "QEC, no canonicalisation": "var"}
-"""Which configuration is the paper's method in Table 1; `published_figures` knows those of the others."""
-_TABLE_2 = {
-    "Mean LRF": ("", "mean LRF"),
-    "PCA, resampled": ("", "PCA"),
-    "PCA, resampled and rotated": ("", "PCA"),
-    "PointNetLK": ("pointnetlk", "PointNetLK"),
-    "IT-Net": ("it_net", "canonical"),
-    "QEC, canonical": ("paper", "canonical"),
-    "QEC, siamese": ("paper", "siamese"),
-}
-"""Which configuration is a method of Table 2, and where its errors are: a mode of rotation, or a method of alignment.
-
-Methods without a configuration learn nothing. Their poses rotate with the cloud, including the signs of PCA's axes, so
-the two protocols agree, and PCA's two rows are one."""
-_SINCE = ("TFN", "RIConv++", "Vector Neurons")
-"""Methods that are run here and have no column in Table 1."""
-
 
 @dataclass(frozen=True)
 class ComparedAccuracy:
@@ -70,13 +52,15 @@ def compare_accuracy(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedAccuracy]
         A row for each method.
     """
     figures = published_figures()
-    kinds = _OURS | {method: config for config, method in figures.methods.items()}
     of_kind = {run.kind: run for run in reversed(runs) if run.settings.dataset == "modelnet40"}
     for row in figures.classification:
-        yield ComparedAccuracy(row.method, row, row.ar, of_kind.get(kinds.get(row.method, "")))
-    for method in _SINCE:
+        yield ComparedAccuracy(row.method, row, row.ar, of_kind.get(row.kind))
+    in_tables = {row.method for row in figures.classification} | {row.method for row in figures.rotation}
+    for kind, method in figures.methods.items():
+        if method in in_tables:
+            continue
         since = next((row.ar for row in figures.since if row.method.startswith(f"{method} (")), None)
-        yield ComparedAccuracy(method, None, since, of_kind.get(kinds[method]))
+        yield ComparedAccuracy(method, None, since, of_kind.get(kind))
 
 
 def compare_errors(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedErrors]:
@@ -93,9 +77,8 @@ def compare_errors(runs: Sequence[EvaluatedRun]) -> Iterator[ComparedErrors]:
     unlearned = (run for run in runs if run.pose_baselines and "PCA" in run.pose_baselines.same_instance)
     of_kind[""] = next(unlearned, None)
     for row in published_figures().rotation:
-        kind, which = _TABLE_2.get(row.method, ("", ""))
-        run = of_kind.get(kind)
-        yield ComparedErrors(row.method, row, {p: _errors_of(run, which, p) for p in PROTOCOLS})
+        run = of_kind.get(row.kind)
+        yield ComparedErrors(row.method, row, {p: _errors_of(run, row.errors, p) for p in PROTOCOLS})
 
 
 def _errors_of(run: EvaluatedRun | None, which: str, protocol: ProtocolName) -> ErrorGroups | None:

@@ -16,11 +16,13 @@ class PublishedAccuracy:
     """A column of Table 1: accuracy on ModelNet40, trained upright; tested upright (`nr`) and rotated (`ar`).
 
     Attributes:
+        kind: `EvaluatedRun.kind` of runs of the method here.
         parameters: as rounded in the paper.
         nr: None where the paper has a dash.
     """
 
     method: str
+    kind: str
     parameters: int
     nr: float | None
     ar: float
@@ -39,10 +41,15 @@ class PublishedErrors:
     """A row of Table 2: the mean relative angular error on ModelNet10, over correctly classified shapes.
 
     Attributes:
+        kind: `EvaluatedRun.kind` of runs of the method here; empty for methods that learn nothing. Their poses rotate
+            with the cloud, including the signs of PCA's axes, so the two protocols agree, and PCA's two rows are one.
+        errors: where the method's errors are in such a run: a mode of rotation, or a method of alignment.
         per_class: in the paper's order, first the classes that it takes to be without symmetry.
     """
 
     method: str
+    kind: str
+    errors: str
     average: float
     no_sym: float
     per_class: Mapping[str, float]

@@ -8,6 +8,7 @@ from pathlib import Path
 from qecnet.evaluation.predict import Predictions, read_predictions
 from qecnet.evaluation.published import published_figures
 from qecnet.evaluation.results import PROTOCOLS, ModelResult, PoseBaselinesResult, ProtocolName, R, read_result
+from qecnet.models import RunSettings, read_run_settings
 from qecnet.nn import find_network, list_networks
 from qecnet.outcome import Epoch, TrainingOutcome
 from qecnet.schema import decode_file, decode_lines
@@ -25,43 +26,6 @@ def network_title(config: str) -> str:
     if (method := published_figures().methods.get(config)) is not None:
         return method
     return find_network(config).network.title if config in list_networks() else config
-
-
-@dataclass(frozen=True)
-class RunSettings:
-    """What results show of a run's settings.json, in the names there; the defaults are those of older runs."""
-
-    dataset: str
-    per_class: int
-    config: str
-    method: str
-    points: int
-    frames: int
-    epochs: int
-    batch_size: int
-    learning_rate: float
-    loss: str
-    siamese: float
-    validation: float
-    seed: int
-    aligned: float = 0.0
-    balance: float = 0.0
-    keep: float = 0.8
-    canonicalize: bool = True
-    origin: str = "patch"
-    dropped: float = 0.0
-    stretch: float = 1.0
-    patches: int = 64
-    weighting: str = "sigmoid"
-    nonlinearity: str = "none"
-    schedule: str | None = None
-    subsamplings: int | None = None
-    thinnest: float = 1.0
-    views: float = 0.0
-    unlabelled: str = ""
-    start: str | None = None
-    only: str = ""
-    start_part: str = ""
 
 
 @dataclass(frozen=True)
@@ -100,15 +64,19 @@ class EvaluatedRun:
     @property
     def title(self) -> str:
         """What the network is called, whatever its loss was."""
-        name = network_title(self.settings.config)
-        return f"{name}, no canonicalisation" if self.kind == "var" else name
+        return ", ".join([network_title(self.settings.config), *(suffix for _, suffix in self._variants)])
 
     @property
     def kind(self) -> str:
-        """The configuration; the paper's network without canonicalisation is its "Var."."""
+        """The name of the configuration, or of the variant of the network that the run is of, such as "var"."""
+        return next((name for name, _ in self._variants), self.settings.config)
+
+    @property
+    def _variants(self) -> list[tuple[str, str]]:
+        """Names of the network's variants that the run is of, and how they end the title."""
         config = self.settings.config
-        could = config in list_networks() and hasattr(find_network(config).config, "canonicalize")
-        return "var" if could and not self.settings.canonicalize else config
+        variants = find_network(config).network.variants if config in list_networks() else {}
+        return [names for field, names in variants.items() if not getattr(self.settings, field)]
 
     @property
     def has_poses(self) -> bool:
@@ -118,7 +86,7 @@ class EvaluatedRun:
     @cached_property
     def settings(self) -> RunSettings:
         """How it was trained."""
-        return decode_file(self.folder / "settings.json", RunSettings)
+        return read_run_settings(self.folder / "settings.json")
 
     @cached_property
     def outcome(self) -> TrainingOutcome | None:

@@ -18,6 +18,7 @@ from qecnet.models.library import (
 from qecnet.models.model import BATCH, Model, hash_model
 from qecnet.models.named import list_models, load, weights_file
 from qecnet.models.refine import find_units, residual
+from qecnet.models.run_settings import RunSettings, read_run_settings, update_settings
 
 __all__ = [
     "BATCH",
@@ -31,6 +32,7 @@ __all__ = [
     "Library",
     "Model",
     "Neighbour",
+    "RunSettings",
     "Shape",
     "Stamp",
     "UpDirection",
@@ -45,8 +47,10 @@ __all__ = [
     "load",
     "merge_libraries",
     "read_library",
+    "read_run_settings",
     "read_stamp",
     "residual",
     "sample_shape",
+    "update_settings",
     "weights_file",
 ]

@@ -8,13 +8,11 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from qecnet.algebra import angular_distance, canonicalize, conjugate, multiply, rotate, to_matrix
+from qecnet.algebra import canonicalize, conjugate, multiply, rotate, to_matrix
 from qecnet.datasets import NO_SYMMETRY, SymmetryGroup, symmetry_of
 from qecnet.nn import SAME_DIRECTION
 
-_DIFFERENT = math.radians(15)  # two rotations at least so far apart are two starts of a refinement
 _SHARED = 0.2  # of the largest probability, from which on two orientations count as equally correct
-_MOST_ROTATIONS = 6
 _POSE_DIGITS, _PROBABILITY_DIGITS = 5, 4  # decimals in JSON
 
 
@@ -306,38 +304,3 @@ def _shared_symmetry(pose: Tensor, candidates: Sequence[Candidate]) -> SymmetryG
         if min(shares) >= _SHARED * max(shares) > 0:
             return group
     return NO_SYMMETRY
-
-
-def relative_pose(source: Answer, target: Answer) -> Tensor:
-    """Compute the rotation from source to target, `pose₂ ∘ pose₁⁻¹`, WXYZ, with w ≥ 0. → (4,)
-
-    Both poses are those of the class with the largest product of activations, because the canonical orientations of
-    two classes are unrelated.
-    """
-    label = int((source.activations * target.activations).argmax())
-    return canonicalize(multiply(target.poses[label], conjugate(source.poses[label])))
-
-
-def likely_rotations(source: Answer, target: Answer) -> list[Tensor]:
-    """List the rotations from source to target that follow from the four likeliest candidates of each.
-
-    Args:
-        source: the prediction for the shape to rotate.
-        target: the prediction for the shape to align it with.
-
-    Returns:
-        Up to six, each (4,): `relative_pose`, then the others by the product of their probabilities, all at least 15°
-        apart.
-    """
-    first, second = source.candidates[:4], target.candidates[:4]
-    shares = torch.tensor([[one.probability * other.probability for other in second] for one in first])
-    before, after = (torch.stack([one.pose for one in some]) for some in (first, second))
-    rotations = canonicalize(multiply(after, conjugate(before[:, None]))).flatten(0, 1)
-    ranked = rotations[shares.flatten().argsort(descending=True, stable=True)]
-    ranked = torch.cat((relative_pose(source, target)[None], ranked))
-    is_same = (angular_distance(ranked[:, None], ranked) < _DIFFERENT).tolist()
-    found: list[int] = []
-    for number, same in enumerate(is_same):
-        if len(found) < _MOST_ROTATIONS and not any(same[one] for one in found):
-            found.append(number)
-    return [*ranked[found]]

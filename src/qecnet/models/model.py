@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from time import perf_counter
 from typing import Any, TypeVar, overload
@@ -15,14 +14,13 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from qecnet.algebra import canonicalize, rotate
+from qecnet.algebra import canonicalize
 from qecnet.geometry import OrientedPoints, PrepareConfig
-from qecnet.models.answer import Alignment, Answer, Candidate, Failure, likely_rotations, relative_pose
+from qecnet.models.alignment import align_answers
+from qecnet.models.answer import Alignment, Answer, Candidate, Failure
+from qecnet.models.directions import parse_up, parse_viewpoint
 from qecnet.models.inputs import Shape, check_list, prepare_file, prepare_shape, sample_shape
-from qecnet.models.refine import find_units, refine_alignment, residual
-from qecnet.models.similarity import refine_similarity
 from qecnet.nn import Calibration, Network, Prediction
-from qecnet.triples import Triple, parse_direction, parse_point
 from qecnet.workers import in_order, one_thread
 
 T = TypeVar("T")
@@ -31,7 +29,6 @@ Prepared = tuple[str, OrientedPoints, float]
 BATCH = 16
 """Number of shapes that the network reads at once; larger batches are not faster."""
 _UNLIKELY = 1e-4  # candidates below this are left out
-_LARGEST = 1e150  # size of a shape, or ratio of sizes, whose square is finite
 
 
 class Model:
@@ -116,7 +113,7 @@ class Model:
                 answer is not finite, or if `up` or `viewpoint` is not three numbers. For a file without an answer,
                 `predict_many` returns a `Failure` instead.
         """
-        known, camera = _direction(up), _place(viewpoint)
+        known, camera = parse_up(up), parse_viewpoint(viewpoint)
         if not isinstance(shape, list):
             return _require(self._answers([prepare_shape(shape, self.config, seed, camera)], known)[0])
         check_list(shape)
@@ -142,7 +139,7 @@ class Model:
         Yields:
             The answer for each file, in order, as soon as it is available; a `Failure` for a file without one.
         """
-        known, camera = _direction(up), _place(viewpoint)
+        known, camera = parse_up(up), parse_viewpoint(viewpoint)
         jobs = ((os.fspath(path), self.config, seed, camera) for path in paths)
         prepared = in_order(prepare_file, jobs, workers)
         return self._answer_each(prepared, known)
@@ -175,7 +172,7 @@ class Model:
         Returns:
             The answer for each file, in order; a `Failure` for a file without one.
         """
-        known, camera = _direction(up), _place(viewpoint)
+        known, camera = parse_up(up), parse_viewpoint(viewpoint)
         size = 0 if self.network.reads_alone else BATCH
         return self._answer_batch([prepare_file(path, self.config, seed, camera) for path in paths], known, size)
 
@@ -224,28 +221,16 @@ class Model:
             ValueError: as in `predict`, or if a radius, or the ratio of both, is above 1e150 or below 1e-150, or for
                 `target_up` without `up`.
         """
-        source_up, there = _direction(up), _direction(target_up, "target_up")
+        source_up, there = parse_up(up), parse_up(target_up, "target_up")
         if source_up is None and there is not None:
             raise ValueError("target_up is given without up; give the up direction of the source, too")
         there = source_up if there is None else there
-        before = sample_shape(source, self.config, seed, _place(viewpoint))
+        before = sample_shape(source, self.config, seed, parse_viewpoint(viewpoint))
         after = sample_shape(target, self.config, seed)
         prepared = [prepare_shape(cloud, self.config, seed) for cloud in (before, after)]
         ups = None if source_up is None or there is None else torch.stack((source_up, there))
         first, second = map(_require, self._answers(prepared, ups))
-        sizes = first.radius, second.radius
-        ratio = second.radius / first.radius if min(sizes) > 1 / _LARGEST else 0.0
-        if not (max(sizes) < _LARGEST and 1 / _LARGEST < ratio < _LARGEST):
-            raise ValueError(f"{before.name}: is too large or too small to be aligned with {after.name}")
-        factor, units = find_units(ratio) if scale else (1.0, "")
-        found = _align_centres(first, second, relative_pose(first, second), factor)
-        found = replace(found, residual=residual(found.moved(before.points), after))
-        if not refine:
-            return found
-        if not scale or units:
-            return refine_alignment(found, before, after, there)
-        others = [_align_centres(first, second, one, factor) for one in likely_rotations(first, second)[1:]]
-        return refine_similarity([found, *others], before, after, there)
+        return align_answers(first, second, before, after, there, refine=refine, scale=scale)
 
     def embed(self, shapes: Sequence[Shape], *, seed: int = 0) -> Tensor:
         """Compute descriptors, which are invariant to rotation: similar shapes have a large inner product.
@@ -284,7 +269,7 @@ class Model:
         """Get a setting of the training.
 
         Args:
-            name: of a field of `qecnet.training.Settings`.
+            name: of a field of `RunSettings`.
 
         Returns:
             Its value.
@@ -355,12 +340,6 @@ def hash_model(model: Model) -> str:
     return about.hexdigest()
 
 
-def _align_centres(source: Answer, target: Answer, rotation: Tensor, scale: float) -> Alignment:
-    """The motion with this rotation and scale that moves the centre of the source to that of the target."""
-    translation = target.centre - scale * rotate(rotation, source.centre)
-    return Alignment(rotation, translation, 0.0, source, target, scale)
-
-
 def _wholes(clouds: Sequence[OrientedPoints], prediction: Prediction) -> Tensor:
     """Compute the centre and radius of each whole shape, in its own coordinates. → (clouds, 4), float64"""
     centre, radius = (torch.stack([getattr(points, name) for points in clouds]) for name in ("centre", "scale"))
@@ -377,36 +356,6 @@ def _candidates(prediction: Prediction) -> list[tuple[Candidate, ...]]:
     poses = canonicalize(normalize(found.poses.cpu().double(), dim=-1))
     columns = zip(poses, found.probabilities.tolist(), found.any_azimuth.tolist(), strict=True)
     return [tuple(Candidate(*one) for one in zip(*each, strict=True) if one[1] > _UNLIKELY) for each in columns]
-
-
-def _direction(up: ArrayLike | None, name: str = "up") -> Tensor | None:
-    """Convert a known up direction, an argument of that name, to a unit vector, float64."""
-    if up is None:
-        return None
-    direction = _to_tensor(up, parse_direction)
-    if direction.shape != (3,) or not (direction.isfinite().all() and direction.any()):
-        raise ValueError(
-            f"{name} is {up}; give three finite numbers that are not all 0, such as (0, 0, 1), or an axis, such as 'z'"
-        )
-    return normalize(direction / direction.abs().amax(), dim=0)
-
-
-def _place(viewpoint: ArrayLike | None) -> Tensor | None:
-    """Convert the position of a camera to float64."""
-    if viewpoint is None:
-        return None
-    place = _to_tensor(viewpoint, parse_point)
-    if place.shape != (3,) or not place.isfinite().all():
-        raise ValueError(f"viewpoint is {viewpoint}; give three finite coordinates")
-    return place
-
-
-def _to_tensor(values: ArrayLike, parse: Callable[[str], Triple]) -> Tensor:
-    """Convert numbers, or a text of them, to float64; to no numbers if that is impossible."""
-    try:
-        return torch.as_tensor(parse(values) if isinstance(values, str) else values, dtype=torch.float64)
-    except (TypeError, ValueError, RuntimeError):
-        return torch.empty(0)
 
 
 def _require(result: Answer | Failure) -> Answer:

@@ -59,6 +59,7 @@ class QECNet(Network):
     class_bias = "classes.kernel.first.bias"
     adjustable = ("patches",)
     former: ClassVar[Mapping[str, Any]] = {"origin": "patch"}
+    variants: ClassVar[Mapping[str, tuple[str, str]]] = {"canonicalize": ("var", "no canonicalisation")}
     config: QECConfig
 
     def __init__(self, config: QECConfig) -> None:

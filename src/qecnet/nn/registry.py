@@ -55,6 +55,8 @@ class Network(nn.Module, ABC):
             them.
         growing: fields that may be larger than in weights to start from; what these lack changes nothing at first.
         former: values of fields of the configuration that files of earlier versions do not have.
+        variants: fields of the configuration that make it another network in tables if they are False: its name, and
+            what its title ends with.
     """
 
     has_poses: ClassVar[bool] = True
@@ -70,6 +72,7 @@ class Network(nn.Module, ABC):
     adjustable: ClassVar[tuple[str, ...]] = ()
     growing: ClassVar[tuple[str, ...]] = ()
     former: ClassVar[Mapping[str, Any]] = {}
+    variants: ClassVar[Mapping[str, tuple[str, str]]] = {}
     class_bias: ClassVar[str]
     title: ClassVar[str]
 

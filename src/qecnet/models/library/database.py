@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from qecnet.files import name_sqlite_errors
 from qecnet.models.library.records import About
 from qecnet.schema import decode, parse_object
+from qecnet.sqlite_errors import name_sqlite_errors
 
 ROWS = "rows.sqlite"
 _VERSION = 3

@@ -318,7 +318,7 @@ async function upload(file, into) {
     return;
   }
   showError(null);
-  $("name").textContent = `reading ${file.name}…`;
+  $("name").textContent = `Reading ${file.name}…`;
   document.body.dataset.settled = false;
   try {
     const response = await fetch(`upload/${session.key}?name=${encodeURIComponent(file.name)}`, { method: "POST", body: file });
