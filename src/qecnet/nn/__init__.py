@@ -8,12 +8,11 @@ from .features import FeatureConfig, FeatureNet, Neighbourhood
 from .kernel import Nonlinearity
 from .losses import cross_entropy, rotation_loss, spread_loss, upright_distance
 from .module import QECModule
+from .network import Network, NetworkConfig
 from .orientations import SAME_DIRECTION, Orientations, right_poses
 from .paper import PatchOrigin, QECConfig, QECNet
 from .prediction import Ballot, Prediction, Whole
 from .registry import (
-    Network,
-    NetworkConfig,
     RegisteredNetwork,
     create_network,
     find_network,

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from ..algebra import is_exporting
+from .field_limits import check_sizes
 from .fused import edges_fit, is_fused, pool_edges_fused
 from .reading import gather_neighbours, nearest_points
-from .registry import check_sizes
 from .summary_layer import SUMMARY_SIZE, summary_layer
 
 SEEN = 14

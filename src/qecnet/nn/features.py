@@ -13,10 +13,12 @@ from torch import Tensor, nn
 from ..algebra import conjugate, from_azimuth, multiply, rotate
 from ..geometry import OrientedPoints
 from .capsules import Capsules, fill
+from .field_limits import check_sizes
+from .network import Network
 from .prediction import Ballot, Prediction
 from .principal import principal_frames
 from .reading import Reading, gather_neighbours, nearest_points
-from .registry import Network, check_sizes, register_network
+from .registry import register_network
 from .routing import RoutingConfig, route
 from .tracing import PatchCapsules, VotingRound
 from .votes import cast_votes

@@ -8,11 +8,13 @@ import torch
 
 from ..geometry import OrientedPoints
 from .capsules import Capsules, Pooling
+from .field_limits import check_sizes
 from .kernel import Nonlinearity
 from .module import QECModule
+from .network import Network
 from .patches import choose_patches
 from .prediction import Prediction
-from .registry import Network, check_sizes, register_network
+from .registry import register_network
 from .routing import RoutingConfig
 from .tracing import PatchCapsules, VotingRound
 

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from ..algebra import conjugate, rotate
+from .field_limits import check_at_most
 from .fused import draw_projections_fused, is_fused
-from .registry import check_at_most
 from .summary_layer import SUMMARY_SIZE, summary_layer
 
 CHANNELS = 5

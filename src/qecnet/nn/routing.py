@@ -20,7 +20,8 @@ from ..algebra import (
     is_checking,
 )
 from .agreement import angles_to, moments_of, weigh
-from .registry import NetworkConfig, check_at_most
+from .field_limits import check_at_most
+from .network import NetworkConfig
 from .tracing import VotingRound
 
 Gradients = Literal["last", "all"]

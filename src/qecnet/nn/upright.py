@@ -33,10 +33,11 @@ from .capsules import fill
 from .edge_reader import ReaderSize
 from .invariant_reader import InvariantReader
 from .joint import join_scores, reader_weights
+from .network import Network, NetworkConfig
 from .orientations import Orientations
 from .prediction import Prediction, Whole
 from .projection_reader import ProjectionReader, ProjectionReaderSize, ProjectionReading
-from .registry import Network, NetworkConfig, register_network
+from .registry import register_network
 from .summary_layer import SUMMARY_SIZE, reduced_summaries
 from .upright_learning import learn
 from .upright_reader import UprightReader, UprightReading

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from ..files import read_tensors, write_tensors
 from ..schema import check_names, decode, first_line
-from .registry import Network, network_name, read_config
+from .network import Network
+from .registry import network_name, read_config
 
 
 def save_network(path: Path, network: Network, classes: Sequence[str], about: Mapping[str, Any]) -> None:
