@@ -140,7 +140,7 @@ measure: browser
 	$(EVALUATE) views results/modelnet40 --data "$(MODELNET40)"
 	$(EVALUATE) views results/modelnet40 --dataset scanned_objects --data "$(SCANNED)"
 	$(BENCHMARK).upright upright modelnet40 --modelnet40 "$(MODELNET40)" --scanned-objects "$(SCANNED)"
-	$(BENCHMARK).reader_weights modelnet40 --data "$(MODELNET40)"
+	$(BENCHMARK).reader_weights modelnet40 --data "$(MODELNET40)" --scanned-objects "$(SCANNED)"
 	$(BENCHMARK).upright_parts modelnet40 --modelnet40 "$(MODELNET40)"
 	$(BENCHMARK).upright_failures --modelnet40 "$(MODELNET40)" --scanned-objects "$(SCANNED)" --shapes 600
 	$(BENCHMARK).unknown "$(MODELNET40)"

@@ -2,13 +2,13 @@
 
     python -m benchmarks.reader_weights MODEL --data PATH [--scanned-objects FOLDER] [--samplings 3]
 
-Each held-out shape is sampled anew and rotated at random several times, whole and as one camera sees it. For each
-choice of readers, one row with the weights in use (`qecnet.nn.joint`), and one with those of the greatest likelihood of
-the correct candidates and classes, measured by cross-validation over shapes (results/reader_weights.csv; rows of other
-models stay): the accuracy, and the shares of clouds whose up direction is within 10°, and is so for one of the three
-likeliest candidates. With scanned objects also what a network without classes should use, fitted to the up directions
-of both datasets with equal weight. Of the scanned objects, it takes a tenth, which scorer and reader did not learn
-from; the reader of projections learned from two thirds of that tenth.
+Each held-out shape is sampled anew and rotated at random several times, whole and as one camera sees it. Writes two
+rows for each choice of readers to results/reader_weights.csv, where rows of other models stay: the weights in use
+(`qecnet.nn.joint`), and those that maximise the regularised likelihood of the correct candidate and class. Figures of
+the latter are cross-validated over shapes: the accuracy, and the shares of clouds whose up direction is within 10°, and
+is so for one of the three likeliest candidates. With scanned objects, two more rows are fitted to up directions only,
+of both datasets with equal weight. Of the scanned objects, a tenth is used, which scorer and reader did not learn from;
+the reader of projections learned from two thirds of that tenth.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from qecnet.datasets import Dataset, derive_seed, open_dataset, sample_view, str
 from qecnet.geometry import OrientedPoints, PointCloud, prepare, sample_points
 from qecnet.models import Model
 from qecnet.nn import UprightNet
-from qecnet.nn.joint import ReaderWeights, join_scores, reader_weights
+from qecnet.nn.joint import ScoreWeights, join_scores, score_weights
 from qecnet.nn.upright import positions_and_normals
 
 FOLDS = 8
@@ -69,7 +69,7 @@ class Readings:
     def select(self, mask: Tensor) -> "Readings":
         return Readings(*(value[mask] for value in vars(self).values()))
 
-    def join(self, weights: ReaderWeights, readers: tuple[bool, bool]) -> Tensor:
+    def join(self, weights: ScoreWeights, readers: tuple[bool, bool]) -> Tensor:
         """Joint log-probabilities by some of the readers, (N, R, C)."""
         projections, invariant = readers
         joint = join_scores(
@@ -90,7 +90,8 @@ def main() -> None:
     given = parser.parse_args()
     model = qecnet.load(given.model)
     network = model.network
-    assert isinstance(network, UprightNet)
+    if not isinstance(network, UprightNet) or network.projections is None or network.config.merged:
+        parser.error(f"{given.model}: has no classes or no reader of projections; give modelnet40 or similar weights")
     held = {"": read_shapes(model, open_dataset(model.setting("dataset"), given.data), given.samplings)}
     path = Path(model.name)
     name = path.parent.name if path.suffix else path.name
@@ -114,10 +115,11 @@ def describe(
     names = ("reader", *("projections",) * readers[0], *("invariant",) * readers[1])
     rows = []
     for kind in ("in use", "fitted"):
-        weights = fit([*held.values()], readers, merged) if kind == "fitted" else reader_weights(*readers)
+        weights = fit([*held.values()], readers, merged) if kind == "fitted" else score_weights(*readers)
         row: dict[str, Any] = {
             "model": model,
-            "readers": " + ".join(names) + ", up directions" * merged,
+            "readers": " + ".join(names),
+            "fitted_to": "up directions" if merged else "classes and up directions",
             "weights": kind,
             "of_upright": " ".join(f"{value:.2f}" for value in weights.upright),
             "of_classes": " ".join(f"{value:.2f}" for value in weights.classes),
@@ -125,14 +127,15 @@ def describe(
         }
         for source in ("", "scanned_"):
             row |= {f"{source}{one}_{what}": "" for one in ("whole", "views") for what in MEASURED}
-        for source, readings in held.items():
-            found = measure(readings, weights, readers)
-            for fold in range(FOLDS) if kind == "fitted" else ():
-                others = [one.select(one.shapes % FOLDS != fold) for one in held.values()]
+        measured = {source: measure(readings, weights, readers) for source, readings in held.items()}
+        for fold in range(FOLDS) if kind == "fitted" else ():
+            others = fit([one.select(one.shapes % FOLDS != fold) for one in held.values()], readers, merged)
+            for source, readings in held.items():
                 here = readings.shapes % FOLDS == fold
-                found[here] = measure(readings.select(here), fit(others, readers, merged), readers)
+                measured[source][here] = measure(readings.select(here), others, readers)
+        for source, readings in held.items():
             for one, is_view in (("whole", False), ("views", True)):
-                means = found[readings.is_view == is_view].mean(0).tolist()
+                means = measured[source][readings.is_view == is_view].mean(0).tolist()
                 row |= {f"{source}{one}_{what}": f"{mean:.4f}" for what, mean in zip(MEASURED, means, strict=True)}
                 if merged:
                     row[f"{source}{one}_accuracy"] = ""
@@ -140,7 +143,7 @@ def describe(
     return rows
 
 
-def measure(readings: Readings, weights: ReaderWeights, readers: tuple[bool, bool]) -> Tensor:
+def measure(readings: Readings, weights: ScoreWeights, readers: tuple[bool, bool]) -> Tensor:
     """For each cloud, whether the class, the up direction, and one of three up directions are right. (N, 3)"""
     joint = readings.join(weights, readers)
     is_right = joint.logsumexp(1).argmax(1) == readings.labels
@@ -149,15 +152,15 @@ def measure(readings: Readings, weights: ReaderWeights, readers: tuple[bool, boo
     return torch.stack((is_right, is_up[:, 0], is_up.any(1)), 1).double()
 
 
-def fit(held: Sequence[Readings], readers: tuple[bool, bool], merged: bool) -> ReaderWeights:
+def fit(held: Sequence[Readings], readers: tuple[bool, bool], merged: bool) -> ScoreWeights:
     """Find the weights of the greatest likelihood: of up directions, and if not merged equally of classes."""
-    counts = [len(values) for values in reader_weights(*readers)]
+    counts = [len(values) for values in score_weights(*readers)]
     weights = torch.full((sum(counts),), 0.5, requires_grad=True)
     optimizer = torch.optim.LBFGS([weights], max_iter=100, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        given = ReaderWeights(*weights.split(counts))
+        given = ScoreWeights(*weights.split(counts))
         value = SHRINKAGE * weights.square().sum()
         for one in held:
             value = value - log_likelihood(one, given, readers, merged) / len(held)
@@ -165,15 +168,15 @@ def fit(held: Sequence[Readings], readers: tuple[bool, bool], merged: bool) -> R
         return value
 
     optimizer.step(loss)
-    return ReaderWeights(*(tuple(part.tolist()) for part in weights.detach().split(counts)))
+    return ScoreWeights(*(tuple(part.tolist()) for part in weights.detach().split(counts)))
 
 
-def log_likelihood(readings: Readings, weights: ReaderWeights, readers: tuple[bool, bool], merged: bool) -> Tensor:
+def log_likelihood(readings: Readings, weights: ScoreWeights, readers: tuple[bool, bool], merged: bool) -> Tensor:
     """Mean log-likelihood; clouds without a correct candidate say nothing about up directions."""
     joint = readings.join(weights, readers)
     known = readings.is_up.any(1)
     if merged:
-        return joint.logsumexp(2).masked_fill(~readings.is_up, -math.inf)[known].logsumexp(1).mean()
+        return joint.masked_fill(~readings.is_up[..., None], -math.inf)[known].flatten(1).logsumexp(1).mean()
     of_class = joint[torch.arange(len(joint)), :, readings.labels]
     of_both = of_class.masked_fill(~readings.is_up, -math.inf)[known].logsumexp(1).sum() / len(joint)
     return 0.5 * (of_class.logsumexp(1).mean() + of_both)
@@ -207,7 +210,7 @@ def read(model: Model, cloud: PointCloud, generator: torch.Generator) -> tuple[T
     with torch.inference_mode():
         found = network.read_candidates(*positions_and_normals(points), poses)
     count, most = len(found.upright), network.config.read
-    is_up = rotate(poses[found.order[:count]], UP) @ rotate(q.float(), UP) > math.cos(math.radians(10))
+    is_up = rotate(found.poses[:count], UP) @ rotate(q.float(), UP) > math.cos(math.radians(10))
     upright = torch.zeros(most, 3)
     classes = torch.zeros(most, len(model.classes), 3)
     upright[:count] = found.upright

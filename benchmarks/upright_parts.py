@@ -24,7 +24,7 @@ from qecnet.datasets import Item, open_dataset
 from qecnet.geometry import OrientedPoints, PointCloud, prepare
 from qecnet.models import Model
 from qecnet.nn import UprightNet
-from qecnet.nn.joint import join_scores, reader_weights
+from qecnet.nn.joint import join_scores, score_weights
 from qecnet.nn.upright import positions_and_normals
 
 PARTS = (
@@ -81,18 +81,18 @@ def measure(model: Model, item: Item, number: int) -> Iterator[tuple[str, float,
         found = network.read_candidates(positions, normals, poses)
     answer, told = model.predict(points), model.predict(points, up=up)
     yield "the steadiest resting face", off(poses[0].double(), up), torch.nan
-    best = found.order[0]
+    best = light.upright.argmax()
     yield "a scorer of candidates", off(poses[best].double(), up), correct(light.scores[best])
     projections, invariant = network.config.projections, network.config.invariant
     for name, of_projections, of_invariant in PARTS:
-        if projections >= of_projections and invariant >= of_invariant:
+        if (projections or not of_projections) and (invariant or not of_invariant):
             classes = found.classes[..., [True, *(of_projections,) * projections, *(of_invariant,) * invariant]]
             joint = join_scores(
-                found.upright[:, : 2 + of_projections], classes, reader_weights(of_projections, of_invariant)
+                found.upright[:, : 2 + of_projections], classes, score_weights(of_projections, of_invariant)
             )
             joint = joint.flatten().softmax(0).view(joint.shape)
-            first = found.order[joint.sum(1).argmax()]
-            yield name, off(poses[first].double(), up), correct(joint.sum(0))
+            first = found.poses[joint.sum(1).argmax()]
+            yield name, off(first.double(), up), correct(joint.sum(0))
     yield "with snapped poses", off(answer.pose, up), correct(answer.activations)
     yield "with the true up direction", off(told.pose, up), correct(told.activations)
 

@@ -1,15 +1,19 @@
 """The benchmark that fits the weights of readers: what it joins, and what it fits."""
 
-import torch
-from benchmarks.reader_weights import Readings, describe, fit, log_likelihood, measure, read
+import math
 
-from qecnet.algebra import random_quaternion
+import pytest
+import torch
+from benchmarks.candidates import UP
+from benchmarks.reader_weights import FOLDS, Readings, describe, fit, log_likelihood, measure, read
+
+from qecnet.algebra import random_quaternion, rotate
 from qecnet.datasets import make_shape, sample_view
 from qecnet.geometry import OrientedPoints, PointCloud, PrepareConfig, prepare
 from qecnet.models import Model
 from qecnet.nn import create_network
 from qecnet.nn.edge_reader import ReaderSize
-from qecnet.nn.joint import ReaderWeights, reader_weights
+from qecnet.nn.joint import ScoreWeights, score_weights
 from qecnet.nn.projection_reader import ProjectionReaderSize
 
 SMALL = ReaderSize(128, (32, 16), (8, 8, 8, 8), (16, 16, 32, 32, 32, 48))
@@ -42,10 +46,11 @@ def make_readings(clouds=40, candidates=6, classes=8, seed=0):
     upright = torch.randn(clouds, candidates, 3, generator=generator)
     scores = torch.randn(clouds, candidates, classes, 3, generator=generator)
     labels = torch.randint(classes, (clouds,), generator=generator)
-    is_up = torch.arange(candidates).expand(clouds, -1) == torch.randint(candidates, (clouds, 1), generator=generator)
+    is_up = torch.arange(candidates).expand(clouds, -1) == torch.randint(4, (clouds, 1), generator=generator)
     upright[..., 1] += 2 * is_up
     scores[torch.arange(clouds), :, labels, 1] += 2
     there = torch.ones(clouds, candidates, dtype=torch.bool)
+    there[::3, 4:] = False
     shapes = torch.arange(clouds) // 2
     return Readings(upright, scores, there, is_up, labels, shapes, torch.arange(clouds) % 2 == 1)
 
@@ -62,8 +67,11 @@ def test_the_readings_joined_with_the_weights_in_use_are_what_the_network_predic
         readings = Readings(
             *(value[None] for value in read(model, cloud, generator.set_state(state))), *[torch.zeros(1)] * 3
         )
-        joint = readings.join(reader_weights(True, True), (True, True)).exp()[0]
+        joint = readings.join(score_weights(True, True), (True, True)).exp()[0]
         torch.testing.assert_close(joint.sum(0), found.activations[0])
+        up = rotate(found.pose[0].double(), UP.double()) @ rotate(q, UP.double())
+        likeliest = joint[:, int(found.label)].argmax()
+        assert bool(readings.is_up[0, likeliest]) == (float(up.arccos().rad2deg()) < 10)
 
 
 def test_the_readers_that_know_most_get_the_largest_weights():
@@ -74,9 +82,28 @@ def test_the_readers_that_know_most_get_the_largest_weights():
 
 def test_fitted_weights_are_likelier_than_equal_ones():
     held, readers = make_readings(400), (True, True)
-    equal = ReaderWeights((0.5,) * 3, (0.5,) * 3)
+    equal = ScoreWeights((0.5,) * 3, (0.5,) * 3)
     fitted = fit([held], readers, merged=False)
     assert log_likelihood(held, fitted, readers, merged=False) > log_likelihood(held, equal, readers, merged=False)
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_clouds_with_fewer_candidates_leave_weights_finite(merged):
+    weights = fit([make_readings()], (True, False), merged)
+    assert all(math.isfinite(value) for value in (*weights.upright, *weights.classes))
+
+
+def test_figures_are_means_and_fitted_ones_are_cross_validated():
+    held, readers = make_readings(), (True, True)
+    in_use, fitted = describe("any", {"": held}, readers)
+    whole = measure(held, score_weights(*readers), readers)[::2].mean(0)
+    assert (in_use["whole_accuracy"], in_use["whole_first_three"]) == (f"{whole[0]:.4f}", f"{whole[2]:.4f}")
+    right = []
+    for fold in range(FOLDS):
+        weights = fit([held.select(held.shapes % FOLDS != fold)], readers, merged=False)
+        rest = held.select(held.shapes % FOLDS == fold)
+        right.append(measure(rest, weights, readers)[rest.is_view, 0])
+    assert fitted["views_accuracy"] == f"{torch.cat(right).mean():.4f}"
 
 
 def test_scanned_objects_have_up_directions_and_no_accuracy():
@@ -84,7 +111,7 @@ def test_scanned_objects_have_up_directions_and_no_accuracy():
     in_use, fitted = describe("any", held, (True, False), merged=True)
     assert in_use["clouds"] == 20
     assert in_use["whole_accuracy"] == in_use["scanned_views_accuracy"] == ""
-    found = measure(held["scanned_"], reader_weights(True, False), (True, False))
+    found = measure(held["scanned_"], score_weights(True, False), (True, False))
     assert in_use["scanned_views_up"] == f"{found[1::2, 1].mean():.4f}"
     assert fitted["weights"] == "fitted"
     assert len(fitted["of_upright"].split()) == 3

@@ -145,7 +145,7 @@ def test_a_cloud_has_the_same_answer_alone_and_in_a_batch():
     assert torch.equal(together.orientations.poses[1], alone.orientations.poses[0])
 
 
-def test_without_classes_orientations_and_descriptors_stay():
+def test_without_an_invariant_reader_orientations_and_descriptors_stay_without_classes():
     network, points = make_network(invariant=False), make_clouds()
     with torch.inference_mode():
         with_classes, without = network(points), network.without_classes()(points)
@@ -153,6 +153,17 @@ def test_without_classes_orientations_and_descriptors_stay():
     assert torch.equal(without.descriptor, with_classes.descriptor)
     assert torch.equal(without.orientations.poses, with_classes.orientations.poses)
     assert torch.equal(without.orientations.probabilities, with_classes.orientations.probabilities)
+
+
+def test_without_classes_the_invariant_reader_changes_nothing():
+    network, points = make_network(), make_clouds()
+    other = make_network(invariant=False)
+    other.load_state_dict({name: network.state_dict()[name] for name in other.state_dict()})
+    with torch.inference_mode():
+        found, expected = network.without_classes()(points), other.without_classes()(points)
+    assert torch.equal(found.orientations.poses, expected.orientations.poses)
+    assert torch.equal(found.orientations.probabilities, expected.orientations.probabilities)
+    assert torch.equal(found.descriptor, expected.descriptor)
 
 
 @pytest.mark.parametrize("merged", [False, True])
@@ -198,6 +209,22 @@ def test_candidates_below_one_percent_are_not_read(monkeypatch):
     assert counts == [int((share >= 0.01).sum()) for share in shares]
     assert 1 < max(counts) < network.config.read
     torch.testing.assert_close(exported.activations, found.activations, atol=1e-5, rtol=0)
+    assert angular_distance(exported.poses, found.poses).max() < 1e-3
+
+
+@pytest.mark.parametrize("projections", [False, True])
+@pytest.mark.parametrize("invariant", [False, True])
+@pytest.mark.parametrize("merged", [False, True])
+def test_the_graph_of_a_batch_gives_the_same_classes_and_poses(projections, invariant, merged):
+    network, points = make_network(projections=projections, invariant=invariant), make_clouds(count=3)
+    network.scorer.upright.weight.data *= 300  # so that not all candidates are read
+    network = network.without_classes() if merged else network
+    normals = to_matrix(points.frames)[..., 2]
+    with torch.inference_mode():
+        found = network(points)
+        exported = network._verify_batch(points.positions, normals, points.candidates)
+    torch.testing.assert_close(exported.activations, found.activations, atol=1e-5, rtol=0)
+    torch.testing.assert_close(exported.descriptor, found.descriptor, atol=1e-4, rtol=0)
     assert angular_distance(exported.poses, found.poses).max() < 1e-3
 
 

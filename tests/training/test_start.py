@@ -10,7 +10,7 @@ from tests.kinds import present
 from typer.testing import CliRunner
 
 from qecnet.cli.main import app
-from qecnet.nn import create_network, load_network, save_network, start_from
+from qecnet.nn import create_network, load_network, parts_left_out, save_network, start_from
 from qecnet.training.settings import make_settings
 from qecnet.training.step import initial_network, new_state
 
@@ -111,11 +111,17 @@ def test_start_part_needs_a_part(tiny):
         tiny(**PAPER, start_part="modelnet40")
 
 
-def test_weights_with_a_part_that_the_settings_lack_are_refused(tmp_path):
-    there = create_network("upright", 3, projections=True)
+def test_parts_that_the_settings_lack_are_left_out(tmp_path):
+    torch.manual_seed(1)
+    there = create_network("upright", 3, projections=True, invariant=True)
     save_network(tmp_path / "w.safetensors", there, CLASSES, {"settings": {"method": "centred"}})
-    with pytest.raises(ValueError, match="is a different network from the one in the settings"):
-        start_from(create_network("upright", 3), CLASSES, tmp_path / "w.safetensors", "centred")
+    network = create_network("upright", 3, projections=True)
+    assert start_from(network, CLASSES, tmp_path / "w.safetensors", "centred")
+    kept = {name: tensor for name, tensor in there.state_dict().items() if not name.startswith("invariant.")}
+    assert kept.keys() == network.state_dict().keys()
+    assert not differing(network.state_dict(), kept)
+    assert parts_left_out(network, tmp_path / "w.safetensors") == ["invariant"]
+    assert parts_left_out(there, tmp_path / "w.safetensors") == []
 
 
 def test_part_missing_in_the_weights_keeps_its_initialisation(tmp_path):

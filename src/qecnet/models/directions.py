@@ -1,4 +1,4 @@
-"""Known up directions and positions of cameras, as users give them: numbers, or a text of them."""
+"""Known up directions and camera positions, given as numbers or as text."""
 
 from collections.abc import Callable
 

@@ -41,10 +41,10 @@ class RunSettings:
         looks, upside_down: see `FeatureConfig`.
         invariant, projections, projection_blocks, summary_rank: see `UprightConfig`.
         start: weights to start from: a model's name, a file or a run's folder. They must have the same configuration,
-            except for the `patches` of the network "paper", fewer `projection_blocks`, and parts of the network
-            "upright" that they do not have, and the same kind of frames. If the classes differ, the network "upright"
-            keeps what the weights know about classes with the same name; all else that depends on the classes is
-            random. If empty, everything is.
+            except for the `patches` of the network "paper", fewer `projection_blocks`, and optional parts of the
+            network "upright", which either may lack, and the same kind of frames. If the classes differ, the network
+            "upright" keeps what the weights know about classes with the same name; all else that depends on the
+            classes is random. If empty, everything is.
         only: the part of the network that is trained, "invariant" or "projections" of the network "upright"; the others
             stay as they are in `start`. Empty for all.
         start_part: weights that the part `only` starts from, if they are not those of `start`.

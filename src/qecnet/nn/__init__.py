@@ -24,7 +24,7 @@ from .summary_layer import SUMMARY_SIZE
 from .temperature import Calibration, candidate_set, fit_calibration
 from .tracing import PatchCapsules, VotingRound
 from .upright import UprightConfig, UprightNet
-from .weights import count_parameters, load_network, save_network, start_from
+from .weights import count_parameters, load_network, parts_left_out, save_network, start_from
 
 __all__ = [
     "SAME_DIRECTION",
@@ -61,6 +61,7 @@ __all__ = [
     "fit_calibration",
     "list_networks",
     "load_network",
+    "parts_left_out",
     "register_network",
     "right_poses",
     "rotation_loss",

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 
-class ReaderWeights(NamedTuple):
+class ScoreWeights(NamedTuple):
     """How much each reader's scores count.
 
     Attributes:
@@ -25,14 +25,14 @@ class ReaderWeights(NamedTuple):
 
 
 _WEIGHTS = {  # by whether there are projections and an invariant reader
-    (False, False): ReaderWeights((0.39, 0.79), (1.41,)),
-    (False, True): ReaderWeights((0.40, 0.78), (0.84, 0.70)),
-    (True, False): ReaderWeights((0.26, 0.66, 0.34), (0.68, 0.89)),
-    (True, True): ReaderWeights((0.26, 0.61, 0.37), (0.34, 0.75, 0.57)),
+    (False, False): ScoreWeights((0.39, 0.79), (1.41,)),
+    (False, True): ScoreWeights((0.40, 0.78), (0.84, 0.70)),
+    (True, False): ScoreWeights((0.26, 0.66, 0.34), (0.68, 0.89)),
+    (True, True): ScoreWeights((0.26, 0.61, 0.37), (0.34, 0.75, 0.57)),
 }
 
 
-def reader_weights(projections: bool, invariant: bool) -> ReaderWeights:
+def score_weights(projections: bool, invariant: bool) -> ScoreWeights:
     """Look up the weights of a network's readers.
 
     They have the greatest likelihood on shapes of ModelNet40 that training held out, whole and as views
@@ -48,7 +48,7 @@ def reader_weights(projections: bool, invariant: bool) -> ReaderWeights:
     return _WEIGHTS[projections, invariant]
 
 
-def join_scores(upright: Tensor, classes: Tensor, weights: ReaderWeights) -> Tensor:
+def join_scores(upright: Tensor, classes: Tensor, weights: ScoreWeights) -> Tensor:
     """Combine the scores of all readers.
 
     Args:
@@ -59,5 +59,5 @@ def join_scores(upright: Tensor, classes: Tensor, weights: ReaderWeights) -> Ten
     Returns:
         (..., R, C), the logarithms of joint probabilities of candidate and class, up to a constant.
     """
-    of_upright, of_classes = (torch.as_tensor(each).to(upright) for each in weights)
+    of_upright, of_classes = (torch.as_tensor(each, dtype=upright.dtype, device=upright.device) for each in weights)
     return (upright @ of_upright)[..., None] + classes.log_softmax(-2) @ of_classes

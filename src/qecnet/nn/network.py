@@ -54,8 +54,8 @@ class Network(nn.Module, ABC):
             them.
         growing: fields that may be larger than in weights to start from; what these lack changes nothing at first.
         former: values of fields of the configuration that files of earlier versions do not have.
-        variants: fields of the configuration that make it another network in tables if they are False: its name, and
-            what its title ends with.
+        variants: by a boolean field of the configuration, the name and the end of the title that tables use for the
+            network if that field is False.
     """
 
     has_poses: ClassVar[bool] = True

@@ -32,7 +32,7 @@ from .azimuth import azimuth_is_open, azimuth_modes
 from .capsules import fill
 from .edge_reader import ReaderSize
 from .invariant_reader import InvariantReader
-from .joint import join_scores, reader_weights
+from .joint import join_scores, score_weights
 from .network import Network, NetworkConfig
 from .orientations import Orientations
 from .prediction import Prediction, Whole
@@ -100,8 +100,8 @@ class CandidateReadings(NamedTuple):
     """What the readers of a network find in the R best of one cloud's N candidates.
 
     Attributes:
-        order: (N,) indices of the candidates, the best by the scorer first.
-        probabilities: (N,), of the candidates in this order, by the scorer.
+        poses: (N, 4), the candidates, the best by the scorer first.
+        probabilities: (N,), of these candidates, by the scorer.
         upright: (R, U), scores of the up direction by scorer, reader, and projections if they are read.
         classes: (R, C, K), scores of the classes by reader, projections, and invariant reader, as far as they exist.
         facing: (R, A, 4), the poses with the likeliest azimuths, see `UprightNet.face`.
@@ -109,7 +109,7 @@ class CandidateReadings(NamedTuple):
         reading: of the reader.
     """
 
-    order: Tensor
+    poses: Tensor
     probabilities: Tensor
     upright: Tensor
     classes: Tensor
@@ -147,7 +147,7 @@ class UprightNet(Network):
             if config.projections
             else None
         )
-        self.weights = reader_weights(config.projections, config.invariant)
+        self.score_weights = score_weights(config.projections, config.invariant)
 
     @property
     def descriptor_size(self) -> int:
@@ -166,7 +166,7 @@ class UprightNet(Network):
         return Prediction.concatenate([self._verify(p[None], n[None], poses[poses.any(-1)]) for p, n, poses in clouds])
 
     def without_classes(self) -> "UprightNet":
-        """Copy the network with one class for all shapes: readers and candidates stay as they are."""
+        """Copy the network with one class for all shapes, without the reader that only predicts classes."""
         network = UprightNet(replace(self.config, invariant=False, merged=True))
         network.load_state_dict({name: self.state_dict()[name] for name in network.state_dict()})
         return network.train(self.training)
@@ -207,11 +207,13 @@ class UprightNet(Network):
 
         Args:
             positions, normals: (1, N, 3).
-            poses: (C, 4), the candidates.
+            poses: (C, 4), the candidates; where there is none, the identity is one.
 
         Returns:
-            The readings of the best candidates, with their indices.
+            The candidates, the best first, and the readings of the best.
         """
+        if not len(poses):
+            poses = identity_like(positions)[None]
         scored = self.scorer.read_one(positions, normals, poses)
         order, count = self.rank(scored.upright, self.config.read)
         best = order[:count]
@@ -225,7 +227,7 @@ class UprightNet(Network):
         if self.invariant is not None:
             classes.append(self.invariant(positions, normals).expand_as(reading.scores))
         return CandidateReadings(
-            order,
+            poses[order],
             scored.upright.softmax(0)[order],
             torch.stack(upright, -1),
             torch.stack(classes, -1),
@@ -235,12 +237,10 @@ class UprightNet(Network):
         )
 
     def _verify(self, positions: Tensor, normals: Tensor, poses: Tensor) -> Prediction:
-        """Predict for one cloud (1, N, 3) with candidates (C, 4); where there is none, the identity is one."""
-        if not len(poses):
-            poses = identity_like(positions)[None]
+        """Predict for one cloud (1, N, 3) with candidates (C, 4)."""
         found = self.read_candidates(positions, normals, poses)
         reading, count = found.reading, len(found.upright)
-        joint = join_scores(found.upright, found.classes, self.weights).flatten().softmax(0).view(count, -1)
+        joint = join_scores(found.upright, found.classes, self.score_weights).flatten().softmax(0).view(count, -1)
         # The scorer gives the probability that one of these is right; if so, `among` are the probabilities of each, by
         # all readers together.
         among = joint.sum(-1)
@@ -248,7 +248,6 @@ class UprightNet(Network):
             joint = among[:, None]
         # For each class its likeliest candidate, with the likeliest azimuth.
         of_class = found.facing[:, 0][joint.argmax(0)]
-        rest = found.order[count:]
         of_read = found.probabilities[:count].sum() * among[:, None] * found.shares
         is_open = azimuth_is_open(reading.harmonics)[:, None].expand_as(found.shares).flatten()
         return Prediction(
@@ -256,9 +255,9 @@ class UprightNet(Network):
             of_class[None],
             (among[:, None] * reading.summary).sum(0)[None],
             orientations=Orientations.best(
-                torch.cat((found.facing.flatten(0, 1), poses[rest])),
+                torch.cat((found.facing.flatten(0, 1), found.poses[count:])),
                 torch.cat((of_read.flatten(), found.probabilities[count:])),
-                torch.cat((is_open, is_open.new_zeros(len(rest)))),
+                torch.cat((is_open, is_open.new_zeros(len(found.poses) - count))),
             ),
             whole=Whole(reading.offset[among.argmax()][None], reading.growth[among.argmax()][None]),
         )
@@ -282,7 +281,7 @@ class UprightNet(Network):
         poses = poses.gather(1, best[..., None].expand(-1, -1, 4))
         reading = self.reader.read_each(positions, normals, poses)
         shape = (*best.shape, -1)
-        upright = [torch.where(likely, best_scores, 0), reading.upright.view(best.shape)]
+        upright = [torch.where(likely, best_scores, 0.0), reading.upright.view(best.shape)]
         classes = [reading.scores.view(shape)]
         of_rows = [x.repeat_interleave(best.shape[1], 0) for x in (positions, normals)]
         facing, shares = self.face(poses.flatten(0, 1), reading.harmonics, of_rows[1][:, None], most=2)
@@ -293,7 +292,7 @@ class UprightNet(Network):
             classes.append(projected.view(shape))
         if self.invariant is not None:
             classes.append(self.invariant(positions, normals)[:, None].expand_as(classes[0]))
-        joint = join_scores(torch.stack(upright, -1), torch.stack(classes, -1), self.weights)
+        joint = join_scores(torch.stack(upright, -1), torch.stack(classes, -1), self.score_weights)
         joint = torch.where(likely[..., None], joint, -math.inf)
         joint = joint.flatten(1).softmax(-1).view_as(joint)
         among = joint.sum(-1)

@@ -136,6 +136,20 @@ def start_from(
     return list(classes) == others
 
 
+def parts_left_out(network: Network, path: Path) -> list[str]:
+    """List the parts that weights have and a network that starts from them does not.
+
+    Args:
+        network: of the same kind.
+        path: of the weights.
+
+    Returns:
+        Names of `Network.parts`.
+    """
+    config = load_network(path)[0].config
+    return [name for name in network.parts if getattr(config, name) and not getattr(network.config, name)]
+
+
 def _copy_rows(source: Tensor, names: Sequence[str], target: Tensor, wanted: Sequence[str]) -> Tensor:
     """Replace the rows of a tensor by those of another one that have the same names."""
     rows = {name: row for row, name in enumerate(names)}

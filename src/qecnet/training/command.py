@@ -105,6 +105,8 @@ def train(
     from rich.console import Console
 
     from qecnet.datasets import frame_cache, open_dataset
+    from qecnet.models import weights_file
+    from qecnet.nn import parts_left_out
     from qecnet.training.display import display
     from qecnet.training.distributed import processes
     from qecnet.training.folder import RunFolder
@@ -129,7 +131,10 @@ def train(
     if not resume and chosen.only and not chosen.start:
         raise ValueError(f"only is {chosen.only!r}; give the weights of the other parts with --start")
     if not resume and chosen.start:
-        initial_network(chosen, shapes.classes)  # refuses unsuitable weights before frames are computed for minutes
+        # Refuses unsuitable weights before frames are computed for minutes.
+        network = initial_network(chosen, shapes.classes)
+        for part in parts_left_out(network, weights_file(chosen.start)):
+            typer.echo(f"note: {chosen.start}: its part {part} is left out; to keep it, --set {part}=true", err=True)
     further = open_dataset(chosen.unlabelled, unlabelled_data) if chosen.unlabelled else None
     compute = partial(
         frame_cache,
