@@ -150,7 +150,7 @@ def update_settings(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_run_settings(path: Path) -> RunSettings:
-    """Read the settings.json of a run.
+    """Read the settings.json of a run; a setting that is missing has its default.
 
     Args:
         path: the file.
