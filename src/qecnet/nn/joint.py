@@ -35,8 +35,8 @@ _WEIGHTS = {  # by whether there are projections and an invariant reader
 def score_weights(projections: bool, invariant: bool) -> ScoreWeights:
     """Look up the weights of a network's readers.
 
-    They have the greatest likelihood on shapes of ModelNet40 that training held out, whole and as views
-    (`benchmarks/reader_weights.py`).
+    They maximise the likelihood of the correct candidates and classes on shapes of ModelNet40 that training held out,
+    whole and as views (`benchmarks/reader_weights.py`).
 
     Args:
         projections: whether there is a reader of projections.
